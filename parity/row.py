@@ -1,0 +1,77 @@
+"""What a parity row is: one lambda that builds an optimizer from either library, and its declared traits."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Loose:
+    """A tolerance other than 0, with the operation that reorders or rounds.
+
+    Differences are relative to the greatest element of a leaf. In a dtype whose own epsilon is coarser than `rtol`,
+    a few of its units are allowed instead.
+    """
+
+    rtol: float
+    reason: str
+    dtypes: tuple[str, ...] | None = None
+
+    def allowed(self, dtype: str) -> float:
+        """The greatest relative difference in `dtype`; 0 where the tolerance does not apply."""
+        if self.dtypes is not None and dtype not in self.dtypes:
+            return 0.0
+        return max(self.rtol, {"float16": 8 * 2.0**-10, "bfloat16": 8 * 2.0**-7}.get(dtype, 0.0))
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A gradient transformation, compared step by step.
+
+    Args:
+        build: builds it from a namespace, `optax` or `pytreeopt`.
+        extra: names of the extra arguments that `update` is given, see `problems.EXTRAS`.
+        complex: whether upstream takes complex parameters.
+        default: the row of its class that is run in every dtype and through every law.
+        untraced: set where upstream cannot trace a dynamic field; oracle (c) then compares with (b), so closely.
+        jit: set where the compiler alone makes (b) and (c) differ although (a) is exact.
+        casts: our state keeps a dtype that upstream changes; compare after a cast.
+        no_gradient: hyperparameter path -> why its hypergradient is zero or undefined.
+        prepare: changes a problem's params, gradients or both to what the transformation takes (a batch axis, say).
+        dtypes: the only dtypes that upstream can run, or None for all.
+        why: reason for `casts`, `dtypes` or `complex=False`.
+    """
+
+    build: Callable[[Any], Any]
+    extra: tuple[str, ...] = ()
+    complex: bool = True
+    default: bool = False
+    untraced: Loose | None = None
+    jit: Loose | None = None
+    casts: bool = False
+    no_gradient: dict[str, str] = dataclasses.field(default_factory=dict)
+    prepare: Callable[[Any, Any], tuple[Any, Any]] | None = None
+    dtypes: tuple[str, ...] | None = None
+    why: str = ""
+
+    def runs_in(self, dtype: str) -> bool:
+        return (self.dtypes is None or dtype in self.dtypes) and (self.complex or dtype != "complex64")
+
+
+@dataclasses.dataclass(frozen=True)
+class ScheduleRow:
+    """A schedule, compared value by value.
+
+    Args:
+        build: builds it from a namespace.
+        default: the row of its class that goes through every law.
+        end: a count beyond the last change of the schedule.
+        untraced: set where upstream cannot trace a number; the traced values then compare with the compiled ones.
+        no_gradient: path of a number -> why its derivative is zero or undefined.
+    """
+
+    build: Callable[[Any], Any]
+    default: bool = False
+    end: int = 15
+    untraced: Loose | None = None
+    no_gradient: dict[str, str] = dataclasses.field(default_factory=dict)

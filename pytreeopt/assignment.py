@@ -1,0 +1,3 @@
+"""Assignment problems: upstream's own."""
+
+from optax.assignment import *  # noqa: F403

@@ -1,0 +1,331 @@
+"""The base classes: what a gradient transformation, an optimizer and a schedule are.
+
+To write a transformation: subclass `GradientTransformation`, declare the hyperparameters as fields, implement `init`
+and `update`. To write an optimizer: subclass `AbstractChain`, declare the fields, say in `chain` what it is made of.
+"""
+
+import abc
+import dataclasses
+import functools
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any, ClassVar, Self, TypeAlias, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import struct
+from jax.core import Tracer
+from typing_extensions import dataclass_transform
+
+from pytreeopt import equality
+from pytreeopt.errors import HyperparameterError, WrongStateError, named
+from pytreeopt.fields import is_leaf, static
+from pytreeopt.upstream_pair import UpstreamPair
+
+PyTree: TypeAlias = Any
+Numeric: TypeAlias = float | int | jax.Array | np.ndarray | np.floating | np.integer
+_NUMBERS = float | int | complex | jax.Array | np.ndarray | np.generic
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(struct.field,))
+class AbstractHyperparameters(metaclass=abc.ABCMeta):
+    """A frozen dataclass of hyperparameters, registered with JAX: dynamic fields are leaves, static ones are not.
+
+    Every subclass is made a `flax.struct.dataclass` here, whether or not it wears the decorator.
+    """
+
+    _converters: ClassVar[tuple[tuple[str, Callable[[str, Any], Any]], ...]]
+    _dynamic_fields: ClassVar[tuple[str, ...]]
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__()
+        struct.dataclass(cls, eq=False, **kwargs)
+        fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+        cls._converters = tuple((f.name, f.metadata.get("convert", as_dynamic)) for f in fields)
+        cls._dynamic_fields = tuple(f.name for f in fields if f.metadata.get("pytree_node", True))
+
+    def __post_init__(self):
+        # JAX unflattens through __init__, with tracers, None, object(), axis numbers, shapes: look at types only.
+        values = vars(self)
+        for name, convert in self._converters:
+            value = values[name]
+            if value is None or type(value) is float:
+                continue
+            values[name] = convert(name, value)
+
+    def _holds_placeholders(self) -> bool:
+        """Whether this may be a tree of axis numbers, None or the like, in which values mean nothing.
+
+        Such trees hold no float and no array; hyperparameters that a user gives hold at least a default that does.
+        """
+        values = (vars(self)[name] for name in self._dynamic_fields)
+        return not any(isinstance(value, float | jax.Array) for value in values)
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed, as `dataclasses.replace`."""
+        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]
+
+    @classmethod
+    def of(cls, source: Any, **given: Any) -> Self:
+        """Builds `cls` from the same-named fields of `source`; a field found in neither is a TypeError."""
+        for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+            if field.name not in given:
+                try:
+                    given[field.name] = vars(source)[field.name]
+                except KeyError:
+                    raise TypeError(
+                        f"{cls.__name__}.of: {type(source).__name__} has no field {field.name!r}; give it by keyword"
+                    ) from None
+        return cls(**given)
+
+    def __eq__(self, other: object) -> bool:
+        return equality.equal(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not equality.equal(self, other)
+
+    def __hash__(self) -> int:
+        return equality.hash_value(self)
+
+
+def as_dynamic(name: str, value: Any) -> Any:
+    """One spelling for each hyperparameter. Exact and idempotent; looks at types, never at values.
+
+    NumPy scalars become Python numbers (`1 - b2` stays a float64 constant), strong JAX scalars become weakly typed
+    (they promote like a Python number and share its compilation), functions become leafless schedules.
+    """
+    if isinstance(value, jax.Array):
+        return _weaken(value)
+    if isinstance(value, AbstractHyperparameters | float | int):
+        return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.generic | np.ndarray):
+        return value.item() if value.ndim == 0 and value.dtype != object else value
+    if type(value) in (tuple, list):
+        return tuple(x if x is None or type(x) is float else as_dynamic(name, x) for x in value)
+    if callable(value) and is_leaf(value):
+        return FunctionSchedule(value)
+    return value
+
+
+def _weaken(value: jax.Array) -> jax.Array:
+    """The same number, weakly typed: differentiable, batchable, and a no-op in the compiled program."""
+    if value.ndim or getattr(value, "weak_type", False):
+        return value
+    if not isinstance(value, Tracer) and (value.is_deleted() or value.sharding.memory_kind == "pinned_host"):
+        return value
+    if jnp.issubdtype(value.dtype, jnp.floating):
+        return jax.lax.full_like(0.0, value)
+    if jnp.issubdtype(value.dtype, jnp.signedinteger):
+        return jax.lax.full_like(0, value)
+    return value
+
+
+class AbstractSchedule(AbstractHyperparameters):
+    """A hyperparameter as a function of the step count, itself made of hyperparameters. To write one: `__call__`."""
+
+    @abc.abstractmethod
+    def __call__(self, count: Any) -> Any:
+        """The value at step `count`, an integer scalar (or a float in a test)."""
+
+
+@final
+class FunctionSchedule(AbstractSchedule):
+    """A plain function as a schedule. No leaves; equal when the function is the same object.
+
+    Args:
+        function: maps a step count to a value.
+    """
+
+    function: Callable[[Any], Any] = static()
+
+    def __call__(self, count: Any) -> Any:
+        return self.function(count)
+
+
+ScalarOrSchedule: TypeAlias = Numeric | AbstractSchedule | Callable[[Any], Any]
+
+
+class GradientTransformation(AbstractHyperparameters, UpstreamPair):
+    """Turns gradients into updates. To write one: declare fields, implement `init` and `update`.
+
+    It is a pytree, so it can be an argument of a compiled function, stacked, differentiated and changed with
+    `dataclasses.replace`; and it is Optax's pair of functions, so it can be used wherever Optax's are.
+    `GradientTransformation(init_fn, update_fn)` makes one from two functions.
+    """
+
+    accepts_upstream_pairs = True
+    _numeric_fields: ClassVar[tuple[str, ...]] = ()
+    _schedulable_fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        cls._numeric_fields, cls._schedulable_fields = _fields_of_numbers(cls)
+        for method in ("init", "update"):
+            function = cls.__dict__.get(method)
+            if inspect.isfunction(function) and not getattr(function, "__isabstractmethod__", False):
+                setattr(cls, method, named(function))
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is GradientTransformation:
+            return UpstreamPair.__new__(FunctionPair)
+        return UpstreamPair.__new__(cls)
+
+    @abc.abstractmethod
+    def init(self, params: PyTree) -> PyTree:
+        """The state before the first update."""
+
+    @abc.abstractmethod
+    def update(self, updates: PyTree, state: PyTree, params: PyTree = None, **extra_args: Any) -> tuple[PyTree, PyTree]:
+        """The transformed updates and the next state."""
+
+    def _check_hyperparameters(self) -> None:
+        """Refuses, at use, what no number or schedule can be; JAX may put anything into the fields in between."""
+        values = vars(self)
+        for name in self._numeric_fields:
+            value = values[name]
+            if type(value) is float or isinstance(value, _NUMBERS) or value is None:
+                continue
+            if isinstance(value, AbstractSchedule):
+                raise HyperparameterError(
+                    f"cannot take a schedule as {name}; give a number, or wrap the optimizer in scheduled(...)"
+                )
+            _refuse(name, value, "a number")
+        for name in self._schedulable_fields:
+            value = values[name]
+            if not (type(value) is float or isinstance(value, _NUMBERS | AbstractSchedule) or value is None):
+                if callable(value):  # a callable pytree: a foreign schedule with leaves of its own
+                    continue
+                _refuse(name, value, "a number or a schedule")
+
+
+def _refuse(name: str, value: Any, wanted: str) -> typing.NoReturn:
+    raise HyperparameterError(f"needs {wanted} as {name}, got {type(value).__name__} {str(value)[:60]!r}")
+
+
+def _fields_of_numbers(cls: type) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the dynamic fields that hold a number, and of those that may hold a schedule too, by annotation."""
+    try:
+        hints = typing.get_type_hints(cls)
+    except NameError:  # a class whose annotations cannot be resolved here is not checked
+        return (), ()
+    kinds = {name: set(typing.get_args(hints[name])) or {hints[name]} for name in cls._dynamic_fields}
+    numbers = tuple(name for name, kind in kinds.items() if float in kind and AbstractSchedule not in kind)
+    schedules = tuple(name for name, kind in kinds.items() if float in kind and AbstractSchedule in kind)
+    return numbers, schedules
+
+
+@final
+class FunctionPair(GradientTransformation):
+    """A transformation given as two functions, compared by their identity; no leaves.
+
+    Args:
+        init: maps parameters to a state.
+        update: maps updates, state, and parameters (with or without extra arguments) to updates and state.
+    """
+
+    init: Callable[..., Any] = static()  # type: ignore[assignment]
+    update: Callable[..., Any] = static()  # type: ignore[assignment]
+
+
+FunctionPair.__abstractmethods__ = frozenset()  # its fields are the methods
+
+
+@final
+class IgnoreExtraArgs(GradientTransformation):
+    """Passes on only the extra arguments that the inner transformation takes.
+
+    Args:
+        inner: a transformation whose update takes no arbitrary keywords.
+        accepted: names of the extra arguments that it does take.
+    """
+
+    inner: GradientTransformation
+    accepted: tuple[str, ...] = static(())
+
+    def init(self, params):
+        return self.inner.init(params)
+
+    def update(self, updates, state, params=None, **extra_args):
+        taken = {name: extra_args[name] for name in self.accepted if name in extra_args}
+        return self.inner.update(updates, state, params, **taken)
+
+
+def coerce(tx: Any) -> GradientTransformation:
+    """`tx` as a transformation of ours that takes any extra arguments.
+
+    Upstream's pairs become static: Optax's extra-args type is passed them all, its plain type none, as in Optax.
+    """
+    if type(tx) is FunctionPair:
+        return _with_extra_args(tx)
+    if isinstance(tx, UpstreamPair):
+        return tx  # type: ignore[return-value]
+    if isinstance(tx, optax.GradientTransformationExtraArgs):
+        return _with_extra_args(FunctionPair(tx.init, tx.update))
+    if isinstance(tx, optax.GradientTransformation):
+        return IgnoreExtraArgs(FunctionPair(tx.init, tx.update))
+    if callable(getattr(tx, "init", None)) and callable(getattr(tx, "update", None)):
+        return _with_extra_args(FunctionPair(tx.init, tx.update))
+    raise TypeError(f"expected a gradient transformation, got {type(tx).__name__}")
+
+
+def _with_extra_args(pair: FunctionPair) -> GradientTransformation:
+    try:
+        parameters = list(inspect.signature(pair.update).parameters.values())
+    except (TypeError, ValueError):
+        return pair
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return pair
+    extra = tuple(p.name for p in parameters if p.name not in ("updates", "state", "params"))
+    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][:3]
+    return IgnoreExtraArgs(pair, tuple(name for name in extra if name not in positional))
+
+
+def with_extra_args_support(tx: Any) -> GradientTransformation:
+    """`tx` itself, since every transformation here takes extra arguments; a foreign pair is wrapped."""
+    return coerce(tx)
+
+
+class AbstractStateless(GradientTransformation):
+    """A transformation without a state. To write one: implement `transform`."""
+
+    def init(self, params):
+        del params
+        return optax.EmptyState()
+
+    def update(self, updates, state, params=None, **extra_args):
+        # The state passes through: a run that swaps a schedule for a number keeps going.
+        return self.transform(updates, params), state
+
+    @abc.abstractmethod
+    def transform(self, updates: PyTree, params: PyTree) -> PyTree:
+        """The transformed updates; `params` may be None."""
+
+
+class AbstractChain(GradientTransformation):
+    """An optimizer that is a chain of transformations. To write one: implement the property `chain`."""
+
+    @property
+    @abc.abstractmethod
+    def chain(self) -> tuple[GradientTransformation, ...]:
+        """The members, in the order in which they are applied."""
+
+    @functools.cached_property
+    def _members(self) -> tuple[GradientTransformation, ...]:
+        return tuple(map(coerce, self.chain))
+
+    def init(self, params):
+        return tuple(member.init(params) for member in self._members)
+
+    def update(self, updates, state, params=None, **extra_args):
+        members = self._members
+        if not isinstance(state, tuple | list) or len(state) != len(members):
+            got = f"{len(state)} states" if isinstance(state, tuple | list) else type(state).__name__
+            raise WrongStateError(f"has {len(members)} members, got {got}; pass the state that its init returned")
+        new_state = []
+        for member, member_state in zip(members, state, strict=True):
+            updates, member_state = member.update(updates, member_state, params, **extra_args)
+            new_state.append(member_state)
+        return updates, tuple(new_state)

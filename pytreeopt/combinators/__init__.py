@@ -1,0 +1,1 @@
+"""Transformations made of transformations; their names are those of `pytreeopt` itself."""

@@ -1,0 +1,92 @@
+"""Errors that name the transformation, what it got, and the cure."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+
+class TransformationError(Exception):
+    """Base of the errors of `init` and `update`. The message starts with a verb; the names are put before it.
+
+    As the error rises through nested transformations each adds its name, so that the text reads
+    `Lion.update: AddDecayedWeights needs params, got None; call update(grads, state, params)`.
+    """
+
+    def __init__(self, message: str):
+        super().__init__(message)
+        self.message = message
+        self.path: tuple[str, ...] = ()
+        self.method = ""
+
+    def rise_through(self, owner: str, method: str) -> None:
+        self.path = (owner, *self.path)
+        self.method = method
+
+    def __str__(self) -> str:
+        if not self.path:
+            return self.message
+        outer, *inner = self.path
+        place = f"{outer}.{self.method}" if self.method else outer
+        return f"{place}: {' > '.join(inner)} {self.message}" if inner else f"{place} {self.message}"
+
+
+class MissingParamsError(TransformationError, ValueError, TypeError):
+    """`params` is None or left out. Both built-in types: Optax raises one or the other."""
+
+
+class WrongStateError(TransformationError, ValueError, AttributeError):
+    """The state is not what this transformation's `init` returned."""
+
+
+class MissingStateError(WrongStateError, KeyError):
+    """A mapping of states lacks a name."""
+
+    __str__ = TransformationError.__str__  # KeyError's own would quote the message
+
+
+class StructureError(TransformationError, ValueError):
+    """Trees that must match do not."""
+
+
+class ParamsDtypeError(TransformationError, TypeError):
+    """Parameters whose dtype cannot hold what the transformation accumulates."""
+
+
+class HyperparameterError(TransformationError, TypeError):
+    """A hyperparameter of a type that the field cannot take."""
+
+
+class MissingArgumentError(TransformationError, TypeError, ValueError):
+    """An extra argument of `update` is missing. Both built-in types: Optax raises one or the other."""
+
+
+def named(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Checks the hyperparameters' types before `init` or `update` and puts the class's name on errors."""
+
+    @functools.wraps(method)
+    def call(self, *args, **kwargs):
+        try:
+            self._check_hyperparameters()
+            return method(self, *args, **kwargs)
+        except TransformationError as error:
+            error.rise_through(type(self).__name__, method.__name__)
+            raise
+
+    return call
+
+
+def require_params(params: Any) -> Any:
+    """`params`, or the error that says how to pass them."""
+    if params is None:
+        raise MissingParamsError("needs params, got None; call update(grads, state, params)")
+    return params
+
+
+def require_state(state: Any, kind: type) -> Any:
+    """`state`, if it is what `init` returned."""
+    if not isinstance(state, kind):
+        raise WrongStateError(
+            f"needs the {kind.__name__} that its init returned, got {type(state).__name__}; "
+            "pass the state of this very optimizer"
+        )
+    return state

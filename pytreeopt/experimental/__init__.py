@@ -1,0 +1,1 @@
+"""Experimental transformations; upstream's namespace `optax.experimental`."""

@@ -1,0 +1,3 @@
+"""Loss functions: upstream's own."""
+
+from optax.losses import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""Evaluation in microbatches: upstream's own."""
+
+from optax.microbatching import *  # noqa: F403

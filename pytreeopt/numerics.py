@@ -1,0 +1,115 @@
+"""Shared arithmetic: upstream's operations and operands, one trace per leaf shape, derivatives that stay finite."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.core import Tracer
+
+from pytreeopt.errors import ParamsDtypeError
+from pytreeopt.leafwise import building_a_jaxpr, leafwise
+
+
+def is_traced(*values: Any) -> bool:
+    return any(isinstance(value, Tracer) for value in values)
+
+
+def holds_tracers(tree: Any) -> bool:
+    return is_traced(*jax.tree.leaves(tree))
+
+
+def zeros_like(params: Any, dtype: Any = None) -> Any:
+    """Fresh zeros in the structure of `params`, for what accumulates."""
+    if dtype is None:
+        require_inexact(params)
+    return jax.tree.map(lambda x: jnp.zeros_like(x, dtype=dtype), params)
+
+
+def require_inexact(params: Any) -> None:
+    """Refuses integer params: a buffer of their dtype cannot accumulate fractions."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(params):
+        dtype = leaf.dtype if hasattr(leaf, "dtype") else jax.dtypes.result_type(leaf)
+        if not jnp.issubdtype(dtype, jnp.inexact):
+            where = f" at {jax.tree_util.keystr(path)}" if path else ""
+            raise ParamsDtypeError(
+                f"needs floating or complex params, got {dtype}{where}; cast them, or leave them out with masked(...)"
+            )
+
+
+def keep_dtype(new: Any, old: Any, dtype: Any = None) -> Any:
+    """`new` in `dtype`, or in the dtypes of `old`: a state keeps its dtypes whatever the gradients bring."""
+    if dtype is not None:
+        return leafwise(lambda x: x.astype(dtype), new)
+    return leafwise(lambda x, like: x if x.dtype == like.dtype else x.astype(like.dtype), new, old)
+
+
+def update_moment(updates: Any, moments: Any, decay: Any, order: int) -> Any:
+    """$(1 - d)\\, g^k + d\\, m$, with the operands in Optax's order."""
+    return leafwise(lambda g, m: (1 - decay) * (g**order) + decay * m, updates, moments)
+
+
+def update_moment_per_elem_norm(updates: Any, moments: Any, decay: Any, order: int) -> Any:
+    """As `update_moment` with $|g|^k$, real for complex gradients; `order` is even."""
+
+    def power(g):
+        return g**order if jnp.isrealobj(g) else abs_sq(g) ** (order // 2)
+
+    return leafwise(lambda g, m: (1 - decay) * power(g) + decay * m, updates, moments)
+
+
+def abs_sq(x: Any) -> Any:
+    """$|x|^2$ as a real array."""
+    return (x.conj() * x).real
+
+
+def bias_correction(moment: Any, decay: Any, count: Any) -> Any:
+    r"""$m / (1 - d^t)$, the power in float32 or wider, the division in the moment's own dtype.
+
+    Eagerly this is upstream's compiled helper, which is part of its eager numbers.
+    """
+    if not building_a_jaxpr([jax.tree.leaves((moment, decay, count))]):
+        return optax.tree.bias_correction(moment, decay, count)
+    correction = 1 - jnp.asarray(decay) ** count
+    return leafwise(lambda m: m / correction.astype(m.dtype), moment)
+
+
+@jax.custom_jvp
+def _sqrt(x: Any) -> Any:
+    return jnp.sqrt(x)
+
+
+@_sqrt.defjvp
+def _sqrt_jvp(primals, tangents):
+    (x,), (x_dot,) = primals, tangents
+    root = jnp.sqrt(x)
+    slope = jnp.where(x == 0, 0, 0.5 / jnp.where(x == 0, 1, root)).astype(root.dtype)
+    return root, slope * x_dot
+
+
+def sqrt(x: Any) -> Any:
+    """Square root whose derivative at 0 is 0: a gradient of exactly 0 carries no hypergradient, not NaN."""
+    return _sqrt(x) if is_traced(x) else jnp.sqrt(x)
+
+
+def divide_by_root(numerator: Any, radicand: Any, eps: Any) -> Any:
+    r"""$n / (\sqrt r + \epsilon)$; just $n$ where that is $n/0$, as with $\epsilon = 10^{-8}$ in float16."""
+    if isinstance(eps, float | int):
+        guard = bool(np.asarray(eps).astype(radicand.dtype) == 0)
+    else:
+        guard = radicand.dtype == jnp.float16 and jnp.asarray(eps).astype(jnp.float16) == 0
+    if guard is not False:
+        radicand = one_where_zero(radicand, guard)
+    return numerator / (sqrt(radicand) + eps)
+
+
+def one_where_zero(x: Any, guard: Any = True) -> Any:
+    """1 where `x` is 0 and `guard` holds, for a divisor.
+
+    A guard must not change how the compiler rounds the rest. So it stands before the division: a select behind it
+    would part a product from the sum that follows. And it works in float32, in which the compiler keeps float16
+    values between operations, except across a select in float16.
+    """
+    wide = x.astype(jnp.float32) if x.dtype == jnp.float16 else x
+    return jnp.where((wide == 0) & guard, 1, wide).astype(x.dtype)

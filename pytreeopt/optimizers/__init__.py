@@ -1,0 +1,1 @@
+"""Optimizers, one algorithm a file; their names are those of `pytreeopt` itself."""

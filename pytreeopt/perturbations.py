@@ -1,0 +1,3 @@
+"""Differentiable perturbed optimizers: upstream's own."""
+
+from optax.perturbations import *  # noqa: F403

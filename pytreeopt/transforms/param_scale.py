@@ -1,0 +1,30 @@
+"""Updates relative to the size of the parameters."""
+
+from typing import final
+
+from optax import safe_root_mean_squares
+
+from pytreeopt.base import AbstractStateless, Numeric
+from pytreeopt.errors import require_params
+from pytreeopt.leafwise import leafwise
+
+
+@final
+class ScaleByParamBlockRms(AbstractStateless):
+    r"""Multiplies each leaf by the root mean square of its parameters: $u \max(\mathrm{rms}(\theta), s)$.
+
+    Args:
+        min_scale: $s$, the least factor, positive: parameters at zero must be able to move.
+
+    References:
+        Shazeer and Stern, Adafactor, 2018, section 8, https://arxiv.org/abs/1804.04235
+    """
+
+    min_scale: Numeric = 1e-3
+
+    def transform(self, updates, params):
+        params = require_params(params)
+        return leafwise(lambda u, p: u * safe_root_mean_squares(p, self.min_scale), updates, params)
+
+
+scale_by_param_block_rms = ScaleByParamBlockRms

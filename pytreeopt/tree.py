@@ -1,0 +1,3 @@
+"""Tree utilities: upstream's own."""
+
+from optax.tree import *  # noqa: F403

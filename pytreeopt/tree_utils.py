@@ -1,0 +1,3 @@
+"""Tree utilities by their longer names: upstream's own."""
+
+from optax.tree_utils import *  # noqa: F403
