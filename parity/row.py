@@ -39,6 +39,7 @@ class Row:
         no_gradient: hyperparameter path -> why its hypergradient is zero or undefined.
         prepare: changes a problem's params, gradients or both to what the transformation takes (a batch axis, say).
         dtypes: the only dtypes that upstream can run, or None for all.
+        float32_inside: why numbers pass through float32 even under x64, which coarsens finite differences.
         why: reason for `casts`, `dtypes` or `complex=False`.
     """
 
@@ -52,6 +53,7 @@ class Row:
     no_gradient: dict[str, str] = dataclasses.field(default_factory=dict)
     prepare: Callable[[Any, Any], tuple[Any, Any]] | None = None
     dtypes: tuple[str, ...] | None = None
+    float32_inside: str = ""
     why: str = ""
 
     def runs_in(self, dtype: str) -> bool:

@@ -19,8 +19,19 @@ def falling(count):
     return 1e-2 / (1 + 0.1 * count)
 
 
+def pull(update, param):
+    """A function of a leaf."""
+    return update - 0.1 * param
+
+
+def pulled(updates, params):
+    """A function of trees."""
+    return jax.tree.map(pull, updates, params)
+
+
 UNTRACED_SCHEDULE = Loose(1e-4, "a traced length takes the guarded path, and traced float32 numbers round")
 
+STEP_POWER = "the power of the step count is taken in float32"
 HALF_GUARD = Loose(
     2e-3, "the guard against 0/0 where eps rounds to 0 makes the compiler round elsewhere", dtypes=("float16",)
 )
@@ -28,8 +39,8 @@ HALF_GUARD = Loose(
 ROWS = {
     "identity": Row(lambda o: o.identity(), default=True),
     "set_to_zero": Row(lambda o: o.set_to_zero(), default=True),
-    "stateless": Row(lambda o: o.stateless(lambda u, p: jax.tree.map(lambda a, b: a - 0.1 * b, u, p)), default=True),
-    "stateless_with_tree_map": Row(lambda o: o.stateless_with_tree_map(lambda u, p: u + 0.1 * p), default=True),
+    "stateless": Row(lambda o: o.stateless(pulled), default=True),
+    "stateless_with_tree_map": Row(lambda o: o.stateless_with_tree_map(pull), default=True),
     "with_extra_args_support": Row(lambda o: o.with_extra_args_support(o.scale(0.5)), extra=("value",)),
     "chain": Row(lambda o: o.chain(o.scale(0.3), o.trace(0.9), o.scale(-1.0)), default=True),
     "chain, nested": Row(lambda o: o.chain(o.chain(o.scale(0.4), o.scale_by_adam()), o.adamw(1e-2))),
@@ -68,7 +79,9 @@ ROWS = {
     "clip_by_block_rms, chained": Row(lambda o: o.chain(o.clip_by_block_rms(0.3), o.adamw(1e-2))),
     "scale_by_param_block_rms": Row(lambda o: o.scale_by_param_block_rms(), default=True),
     "scale_by_param_block_rms, floor": Row(lambda o: o.scale_by_param_block_rms(0.9)),
-    "scale_by_factored_rms": Row(lambda o: o.scale_by_factored_rms(min_dim_size_to_factor=2), default=True),
+    "scale_by_factored_rms": Row(
+        lambda o: o.scale_by_factored_rms(min_dim_size_to_factor=2), default=True, float32_inside=STEP_POWER
+    ),
     "scale_by_factored_rms, whole": Row(lambda o: o.scale_by_factored_rms(factored=False, epsilon=1e-8)),
     "scale_by_factored_rms, function": Row(
         lambda o: o.scale_by_factored_rms(decay_rate_fn=lambda step, rate: rate / (1.0 + 0.1 * step))
@@ -118,7 +131,7 @@ ROWS = {
         lambda o: o.sgd(1e-2, momentum=0.9, accumulator_dtype=jnp.bfloat16), complex=False, why="real dtype"
     ),
     "sgd, schedule": Row(lambda o: o.sgd(o.linear_schedule(1e-1, 1e-3, 5), 0.9), untraced=UNTRACED_SCHEDULE),
-    "adafactor": Row(lambda o: o.adafactor(1e-2, min_dim_size_to_factor=2), default=True),
+    "adafactor": Row(lambda o: o.adafactor(1e-2, min_dim_size_to_factor=2), default=True, float32_inside=STEP_POWER),
     "adafactor, no rate": Row(lambda o: o.adafactor()),
     "adafactor, all": Row(
         lambda o: o.adafactor(1e-2, 2, 0.7, -3, False, 0.5, 0.9, jnp.float32, 1e-3, 1e-8, True, MASK),

@@ -1,0 +1,92 @@
+"""Helpers for the laws: a row's optimizer, its leaves one by one, and a short run."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+import pytreeopt
+from parity.oracles import x64
+from parity.problems import Problem, problem
+from parity.row import Row
+from parity.rows import ROWS
+from pytreeopt.base import AbstractSchedule
+
+DEFAULT = {name: row for name, row in ROWS.items() if row.default}
+STEPS = 3
+
+__all__ = [
+    "DEFAULT",
+    "STEPS",
+    "float_leaves",
+    "given",
+    "holds_schedule",
+    "is_number",
+    "leaves_by_path",
+    "run",
+    "with_leaf",
+    "x64",
+    "build",
+    "spellings",
+]
+
+
+def given(row: Row, dtype: str = "float32", steps: int = STEPS) -> Problem:
+    """The problem on which a row's law is tried: the tree that every row accepts."""
+    made = problem("nested", dtype, steps, row.extra)
+    if row.prepare is not None:
+        params, gradients = row.prepare(made.params, made.gradients)
+        made = made._replace(params=params, gradients=gradients)
+    return made
+
+
+def run(opt: Any, at: Problem) -> Any:
+    """Parameters after a few updates."""
+    params, state = at.params, opt.init(at.params)
+    for gradient, extra in zip(at.gradients, at.extra, strict=True):
+        updates, state = opt.update(gradient, state, params, **extra)
+        params = optax.apply_updates(params, updates)
+    return params
+
+
+def is_number(leaf: Any) -> bool:
+    return isinstance(leaf, float | int) or (isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jnp.number))
+
+
+def leaves_by_path(opt: Any) -> Iterator[tuple[str, int, Any]]:
+    """Path, position and value of every number in the optimizer."""
+    for position, (path, leaf) in enumerate(jax.tree_util.tree_leaves_with_path(opt)):
+        if is_number(leaf):
+            yield jax.tree_util.keystr(path, simple=True, separator="."), position, leaf
+
+
+def float_leaves(opt: Any) -> list[tuple[str, int, float]]:
+    return [(path, position, leaf) for path, position, leaf in leaves_by_path(opt) if isinstance(leaf, float)]
+
+
+def holds_schedule(opt: Any) -> bool:
+    """Whether some hyperparameter, at any depth, is a schedule."""
+    nodes = jax.tree.leaves(opt, is_leaf=lambda x: isinstance(x, AbstractSchedule))
+    return any(isinstance(node, AbstractSchedule) for node in nodes)
+
+
+def with_leaf(opt: Any, position: int, value: Any) -> Any:
+    """The optimizer with one leaf replaced, by way of JAX's own unflatten."""
+    leaves, treedef = jax.tree.flatten(opt)
+    leaves[position] = value
+    return jax.tree.unflatten(treedef, leaves)
+
+
+def spellings(value: float | int) -> list[Any]:
+    """A number in every form in which a user may have it."""
+    if isinstance(value, int):
+        return [value, np.int64(value), np.int32(value), np.array(value), jnp.int32(value), jnp.asarray(value)]
+    numpy = [np.float64(value), np.float32(value), np.array(value), np.array(value, np.float32)]
+    return [value, *numpy, jnp.float32(value), jnp.asarray(value), jnp.bfloat16(value)]
+
+
+def build(row: Row) -> Any:
+    return row.build(pytreeopt)
