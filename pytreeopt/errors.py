@@ -60,6 +60,12 @@ class MissingArgumentError(TransformationError, TypeError, ValueError):
     """An extra argument of `update` is missing. Both built-in types: Optax raises one or the other."""
 
 
+def in_one_line(error: Exception, length: int = 200) -> str:
+    """The text of JAX's error about two trees, for use inside a message."""
+    text = " ".join(str(error).split()).rstrip(".")
+    return text if len(text) <= length else text[:length] + "..."
+
+
 def named(method: Callable[..., Any]) -> Callable[..., Any]:
     """Checks the hyperparameters' types before `init` or `update` and puts the class's name on errors."""
 

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 from jax.core import Tracer
 
-from pytreeopt.errors import StructureError
+from pytreeopt.errors import StructureError, in_one_line
 
 
 def leafwise(f: Callable[..., Any], first: Any, *rest: Any, outputs: int | None = None) -> Any:
@@ -19,9 +19,8 @@ def leafwise(f: Callable[..., Any], first: Any, *rest: Any, outputs: int | None 
     try:
         columns = [leaves, *(treedef.flatten_up_to(tree) for tree in rest)]
     except ValueError as error:
-        reason = str(error).splitlines()[0].rstrip(".")
         raise StructureError(
-            f"got trees of different structure ({reason}); updates, state and params must have the structure "
+            f"got trees of different structure ({in_one_line(error)}); updates, state and params must have the structure "
             "that init saw"
         ) from None
     if building_a_jaxpr(columns):

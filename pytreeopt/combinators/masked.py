@@ -5,7 +5,7 @@ from typing import Any, final
 import jax
 
 from pytreeopt.base import GradientTransformation, coerce
-from pytreeopt.errors import StructureError, require_state
+from pytreeopt.errors import StructureError, in_one_line, require_state
 from pytreeopt.fields import resolve_tree, static, static_tree
 from pytreeopt.states import MaskedNode, MaskedState, is_params_placeholder
 
@@ -52,8 +52,7 @@ def _only(mask: Any, tree: Any) -> Any:
     try:
         return jax.tree.map(lambda m, subtree: subtree if m else MaskedNode(), mask, tree)
     except ValueError as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise StructureError(f"has a mask that is no prefix of the tree it masks ({reason})") from None
+        raise StructureError(f"has a mask that is no prefix of the tree it masks ({in_one_line(error)})") from None
 
 
 masked = Masked
