@@ -20,8 +20,8 @@ def leafwise(f: Callable[..., Any], first: Any, *rest: Any, outputs: int | None 
         columns = [leaves, *(treedef.flatten_up_to(tree) for tree in rest)]
     except ValueError as error:
         raise StructureError(
-            f"got trees of different structure ({in_one_line(error)}); updates, state and params must have the structure "
-            "that init saw"
+            f"got trees of different structure ({in_one_line(error)}); "
+            "updates, state and params must have the structure that init saw"
         ) from None
     if building_a_jaxpr(columns):
         f = jax.jit(f)

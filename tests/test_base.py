@@ -274,8 +274,8 @@ def test_pair_protocol():
     init, update = opt
     assert (init, update) == (opt.init, opt.update) == opt[:2]
     assert (len(opt), opt[0], opt[-1]) == (2, init, update)
-    assert [*opt, 1] == [*(opt + (1,))]
-    assert (1, init, update) == (1,) + opt
+    assert opt + (1,) == (init, update, 1)  # noqa: RUF005
+    assert (1,) + opt == (1, init, update)  # noqa: RUF005
     assert init in opt
     assert opt.index(update) == 1
     assert opt.count(init) == 1
