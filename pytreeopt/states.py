@@ -5,26 +5,12 @@ The only module that knows where upstream keeps those that it does not export.
 
 from optax import (
     EmaState as EmaState,
-)
-from optax import (
     EmptyState as EmptyState,
-)
-from optax import (
     FactoredState as FactoredState,
-)
-from optax import (
     MaskedNode as MaskedNode,
-)
-from optax import (
     MaskedState as MaskedState,
-)
-from optax import (
     ScaleByAdamState as ScaleByAdamState,
-)
-from optax import (
     ScaleByScheduleState as ScaleByScheduleState,
-)
-from optax import (
     TraceState as TraceState,
 )
 from optax.transforms._adding import WeightDecaySchedule as WeightDecaySchedule
