@@ -52,18 +52,21 @@ else
   INSTALL = $(RUN) -m pip install --quiet --quiet --disable-pip-version-check
 endif
 
-.PHONY: help demo test parity bench check format docs clean FORCE
+.PHONY: help demo test test-full parity bench check format docs clean FORCE
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; do \
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; do \
 	    printf '%-14s %s\n' "$$target" "$$text"; done
 	@sed -n 's/^#   /  /p' Makefile
 
 demo: $(VENV)/installed-demo ## train populations of optimizers on real data, draw pictures
 	@$(RUN) docs/examples/demo.py $(ARGS)
 
-test: $(VENV)/installed-test ## run the tests
-	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+test: $(VENV)/installed-test ## run the tests, without the marked `full`
+	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m 'not full' $(ARGS)
+
+test-full: $(VENV)/installed-test ## run the tests marked `full`: every option of every optimizer, in every precision
+	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m full $(ARGS)
 
 parity: $(VENV)/installed-test ## compare every row with Optax, to the bit, over the whole matrix
 	@$(RUN) -m parity --shards $(WORKERS) $(ARGS)

@@ -14,7 +14,7 @@ import numpy as np
 import optax
 
 import pytreeopt
-from parity.problems import Problem, problem
+from parity.problems import Problem, problem_of
 from parity.row import Loose, Row
 from parity.upstream import to_upstream
 
@@ -22,11 +22,19 @@ ORACLES = ("eager", "jit", "argument")
 
 
 class Difference(NamedTuple):
-    """The worst difference of a run, and where it is. `ulp` is infinite where structure, dtype or NaN differ."""
+    """The worst difference of a run in both measures, and where the first is worst.
+
+    Both are infinite where structure, dtype or NaN differ.
+    """
 
     ulp: float
     where: str = ""
     relative: float = 0.0
+
+    def worse(self, other: "Difference") -> "Difference":
+        """The greater of each measure."""
+        first = max(self, other, key=lambda difference: difference.ulp)
+        return first._replace(relative=max(self.relative, other.relative))
 
 
 class Step(NamedTuple):
@@ -60,10 +68,7 @@ def rebuilt_inside(opt: Any) -> Step:
 def compare(row: Row, oracle: str, tree: str, dtype: str, steps: int) -> Difference:
     """Runs `row` under one oracle."""
     with x64(dtype == "float64"):
-        given = problem(tree, dtype, steps, row.extra)
-        if row.prepare is not None:
-            params, gradients = row.prepare(given.params, given.gradients)
-            given = given._replace(params=params, gradients=gradients)
+        given = problem_of(row, tree, dtype, steps)
         ours, theirs = row.build(pytreeopt), row.build(optax)
         if oracle == "eager":
             return worst(given, eager(ours), eager(theirs), row.casts)
@@ -89,13 +94,15 @@ def worst(given: Problem, ours: Step, theirs: Step, casts: bool = False) -> Diff
     """Steps both sides and keeps the worst difference."""
     found = Difference(0.0)
     state, other_state = ours.init(given.params), theirs.init(given.params)
-    found = max(found, difference(state, other_state, "init", casts), key=lambda d: d.ulp)
+    found = found.worse(difference(state, other_state, "init", casts))
     params, other_params = given.params, given.params
-    for step, (gradient, extra) in enumerate(zip(given.gradients, given.extra, strict=True)):
+    for step in range(len(given.gradients)):
+        gradient, extra = given.at(step, params)
         updates, state = ours.update(gradient, state, params, extra)
+        gradient, extra = given.at(step, other_params)
         other_updates, other_state = theirs.update(gradient, other_state, other_params, extra)
         pair, other = {"updates": updates, "state": state}, {"updates": other_updates, "state": other_state}
-        found = max(found, difference(pair, other, f"step {step}", casts), key=lambda d: d.ulp)
+        found = found.worse(difference(pair, other, f"step {step}", casts))
         params = optax.apply_updates(params, updates)
         other_params = optax.apply_updates(other_params, other_updates)
     return found
@@ -104,13 +111,13 @@ def worst(given: Problem, ours: Step, theirs: Step, casts: bool = False) -> Diff
 def difference(ours: Any, theirs: Any, place: str = "", casts: bool = False) -> Difference:
     """The worst leaf of two trees."""
     if jax.tree.structure(ours) != jax.tree.structure(theirs):
-        return Difference(np.inf, f"{place}: structure {jax.tree.structure(ours)} against {jax.tree.structure(theirs)}")
+        structures = f"{jax.tree.structure(ours)} against {jax.tree.structure(theirs)}"
+        return Difference(np.inf, f"{place}: structure {structures}", np.inf)
     found = Difference(0.0)
     leaves = zip(jax.tree_util.tree_leaves_with_path(ours), jax.tree.leaves(theirs), strict=True)
     for (path, x), y in leaves:
         ulp, relative = leaf_difference(x, y, casts)
-        if ulp > found.ulp:
-            found = Difference(ulp, f"{place} {jax.tree_util.keystr(path)}", relative)
+        found = found.worse(Difference(ulp, f"{place} {jax.tree_util.keystr(path)}", relative))
     return found
 
 

@@ -39,7 +39,12 @@ class Row:
         no_gradient: hyperparameter path -> why its hypergradient is zero or undefined.
         prepare: changes a problem's params, gradients or both to what the transformation takes (a batch axis, say).
         dtypes: the only dtypes that upstream can run, or None for all.
+        trees: the only trees of `problems.SHAPES` that it fits (a mask that is a tree, say), or None for all.
+        objective: name of a function in `problems.OBJECTIVES`: gradients, `value`, `grad` and `value_fn` are its own.
+        forward_only: why JAX refuses reverse mode; hypergradients are then taken forward.
         float32_inside: why numbers pass through float32 even under x64, which coarsens finite differences.
+        grows: the structure of the state changes at the first update; `init_filled` gives the later one.
+        costly: eager updates compile a loop or branch at every step, so few steps must do outside of `make parity`.
         why: reason for `casts`, `dtypes` or `complex=False`.
     """
 
@@ -53,11 +58,24 @@ class Row:
     no_gradient: dict[str, str] = dataclasses.field(default_factory=dict)
     prepare: Callable[[Any, Any], tuple[Any, Any]] | None = None
     dtypes: tuple[str, ...] | None = None
+    trees: tuple[str, ...] | None = None
+    objective: str = ""
+    forward_only: str = ""
     float32_inside: str = ""
+    grows: bool = False
+    costly: bool = False
     why: str = ""
 
     def runs_in(self, dtype: str) -> bool:
         return (self.dtypes is None or dtype in self.dtypes) and (self.complex or dtype != "complex64")
+
+    def runs_on(self, tree: str) -> bool:
+        return self.trees is None or tree in self.trees
+
+    @property
+    def tree(self) -> str:
+        """The tree for a single comparison."""
+        return self.trees[0] if self.trees else "nested"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -107,7 +107,13 @@ def as_dynamic(name: str, value: Any) -> Any:
         return tuple(x if x is None or type(x) is float else as_dynamic(name, x) for x in value)
     if callable(value) and is_leaf(value):
         return FunctionSchedule(value)
+    if isinstance(value, optax.GradientTransformation) or (_is_pair(value) and is_leaf(value)):
+        return coerce(value)  # a child from elsewhere: wrapped it is static, not a subtree of functions
     return value
+
+
+def _is_pair(value: Any) -> bool:
+    return callable(getattr(value, "init", None)) and callable(getattr(value, "update", None))
 
 
 def _weaken(value: jax.Array) -> jax.Array:
@@ -157,12 +163,12 @@ class GradientTransformation(AbstractHyperparameters, UpstreamPair):
     """
 
     accepts_upstream_pairs = True
-    _numeric_fields: ClassVar[tuple[str, ...]] = ()
-    _schedulable_fields: ClassVar[tuple[str, ...]] = ()
+    _numeric_fields: ClassVar[Any] = ()
+    _schedulable_fields: ClassVar[Any] = ()
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
-        cls._numeric_fields, cls._schedulable_fields = _fields_of_numbers(cls)
+        cls._numeric_fields, cls._schedulable_fields = _FieldsOfNumbers(0), _FieldsOfNumbers(1)
         for method in ("init", "update"):
             function = cls.__dict__.get(method)
             if inspect.isfunction(function) and not getattr(function, "__isabstractmethod__", False):
@@ -203,6 +209,20 @@ class GradientTransformation(AbstractHyperparameters, UpstreamPair):
 
 def _refuse(name: str, value: Any, wanted: str) -> typing.NoReturn:
     raise HyperparameterError(f"needs {wanted} as {name}, got {type(value).__name__} {str(value)[:60]!r}")
+
+
+class _FieldsOfNumbers:
+    """Names of the dynamic fields that hold a number (0), or a number or a schedule (1), by annotation.
+
+    Resolved at first use and then kept by the class: annotations take a quarter of the time of an import.
+    """
+
+    def __init__(self, which: int):
+        self.which = which
+
+    def __get__(self, instance: Any, owner: Any) -> tuple[str, ...]:
+        owner._numeric_fields, owner._schedulable_fields = _fields_of_numbers(owner)
+        return (owner._numeric_fields, owner._schedulable_fields)[self.which]
 
 
 def _fields_of_numbers(cls: type) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -266,7 +286,7 @@ def coerce(tx: Any) -> GradientTransformation:
         return _with_extra_args(FunctionPair(tx.init, tx.update))
     if isinstance(tx, optax.GradientTransformation):
         return IgnoreExtraArgs(FunctionPair(tx.init, tx.update))
-    if callable(getattr(tx, "init", None)) and callable(getattr(tx, "update", None)):
+    if _is_pair(tx):
         return _with_extra_args(FunctionPair(tx.init, tx.update))
     raise TypeError(f"expected a gradient transformation, got {type(tx).__name__}")
 

@@ -52,12 +52,36 @@ class ParamsDtypeError(TransformationError, TypeError):
     """Parameters whose dtype cannot hold what the transformation accumulates."""
 
 
+class ComplexParamsError(ParamsDtypeError, ValueError):
+    """Complex parameters where only real ones are possible. Also what Optax raises."""
+
+
 class HyperparameterError(TransformationError, TypeError):
     """A hyperparameter of a type that the field cannot take."""
 
 
+class OptionError(TransformationError, ValueError):
+    """An option that is none of those on offer."""
+
+
+class HyperparameterValueError(TransformationError, ValueError):
+    """A hyperparameter that has no meaning, seen at use."""
+
+
+class UnexpectedArgumentError(TransformationError, TypeError):
+    """An extra argument of `update` that nobody takes."""
+
+
 class MissingArgumentError(TransformationError, TypeError, ValueError):
     """An extra argument of `update` is missing. Both built-in types: Optax raises one or the other."""
+
+
+class ParamsKindError(TransformationError, TypeError, AttributeError):
+    """Parameters that lack the parts that this transformation works on. Optax raises AttributeError."""
+
+
+class FunctionResultError(TransformationError, ValueError):
+    """A function among the hyperparameters returned what cannot be used."""
 
 
 def in_one_line(error: Exception, length: int = 200) -> str:

@@ -1,12 +1,13 @@
 """How hyperparameters are declared: static fields, dtypes, trees of masks or labels, and holders of named values."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
-from flax import struct
+from flax import serialization, struct
 from jax.core import Tracer
 
 MISSING: Any = object()  # stands for "no default" where None is a value
@@ -37,6 +38,14 @@ def static_tree(default: Any = MISSING, *, kw_only: bool = False) -> Any:
 def dynamic(default: Any = MISSING, *, kw_only: bool = False) -> Any:
     """A leaf or subtree of the optimizer; needed only to say `kw_only`, since fields are dynamic by default."""
     return struct.field(kw_only=kw_only) if default is MISSING else struct.field(default=default, kw_only=kw_only)
+
+
+def called_by_user(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a call of `cls`, as its `__new__` sees it, is a user's, who may be warned.
+
+    JAX, pickle and `dataclasses.replace` rebuild an object from its fields, all of them by keyword.
+    """
+    return bool(args) or len(kwargs) < len(dataclasses.fields(cls))  # type: ignore[arg-type]
 
 
 def as_static(name: str, value: Any) -> Any:
@@ -170,3 +179,17 @@ class Named(Mapping):
     @classmethod
     def tree_unflatten(cls, names, values):
         return cls(names, tuple(values))
+
+
+def _to_state_dict(named: Named) -> dict[str, Any]:
+    return {str(name): serialization.to_state_dict(value) for name, value in named.items()}
+
+
+def _from_state_dict(named: Named, state: dict[str, Any]) -> Named:
+    items = named.items()
+    return Named(
+        tuple(named), [serialization.from_state_dict(value, state[str(name)], str(name)) for name, value in items]
+    )
+
+
+serialization.register_serialization_state(Named, _to_state_dict, _from_state_dict)

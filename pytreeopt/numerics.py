@@ -8,6 +8,7 @@ import numpy as np
 import optax
 from jax.core import Tracer
 
+from pytreeopt.base import as_dynamic
 from pytreeopt.errors import ParamsDtypeError
 from pytreeopt.leafwise import building_a_jaxpr, leafwise
 
@@ -95,10 +96,7 @@ def sqrt(x: Any) -> Any:
 
 def divide_by_root(numerator: Any, radicand: Any, eps: Any) -> Any:
     r"""$n / (\sqrt r + \epsilon)$; just $n$ where that is $n/0$, as with $\epsilon = 10^{-8}$ in float16."""
-    if isinstance(eps, float | int):
-        guard = bool(np.asarray(eps).astype(radicand.dtype) == 0)
-    else:
-        guard = radicand.dtype == jnp.float16 and jnp.asarray(eps).astype(jnp.float16) == 0
+    guard = vanishes(eps, radicand.dtype)
     if guard is not False:
         radicand = one_where_zero(radicand, guard)
     return numerator / (sqrt(radicand) + eps)
@@ -113,3 +111,74 @@ def one_where_zero(x: Any, guard: Any = True) -> Any:
     """
     wide = x.astype(jnp.float32) if x.dtype == jnp.float16 else x
     return jnp.where((wide == 0) & guard, 1, wide).astype(x.dtype)
+
+
+def copy(tree: Any) -> Any:
+    """Fresh buffers with the values of `tree`, for a state that remembers the parameters and may be donated."""
+    return jax.tree.map(jnp.copy, tree)
+
+
+def like(x: Any, old: Any) -> Any:
+    """The array `x` in the dtype of `old`."""
+    return x if x.dtype == old.dtype else x.astype(old.dtype)
+
+
+def value_at(hyperparameter: Any, count: Any) -> Any:
+    """The value of a number or schedule; of a schedule weakly typed, so that it promotes as a number would."""
+    return as_dynamic("value", hyperparameter(count)) if callable(hyperparameter) else hyperparameter
+
+
+def vanishes(eps: Any, dtype: Any) -> Any:
+    """Whether `eps` is 0 in `dtype`: False, True, or an array for the compiled program to look at.
+
+    A traced `eps` is looked at in float16 only, in which the usual ones are 0.
+    """
+    if isinstance(eps, float | int):
+        return bool(np.asarray(eps).astype(dtype) == 0)
+    return dtype == jnp.float16 and jnp.asarray(eps).astype(jnp.float16) == 0
+
+
+def full_like(params: Any, value: Any) -> Any:
+    """A fresh tree in the structure of `params`, filled with a number, for what accumulates."""
+    require_inexact(params)
+    return jax.tree.map(lambda x: jnp.full_like(x, value), params)
+
+
+def update_infinity_moment(updates: Any, moments: Any, decay: Any, eps: Any) -> Any:
+    r"""$\max(|g| + \epsilon, d\, m)$."""
+    return leafwise(lambda g, m: jnp.maximum(jnp.abs(g) + eps, decay * m), updates, moments)
+
+
+def nesterov_moment(moment: Any, updates: Any, decay: Any, count: Any) -> Any:
+    """The average as it will be if the next gradient is the present one, both corrected for their bias."""
+    ahead = bias_correction(moment, decay, optax.safe_increment(count))
+    now = bias_correction(updates, decay, count)
+    return leafwise(lambda m, g: decay * m + (1 - decay) * g, ahead, now)
+
+
+def inverse_root(x: Any, eps: Any) -> Any:
+    r"""$1/\sqrt{x + \epsilon}$ where $x$ is positive, else 0."""
+    return jnp.where(x > 0, jax.lax.rsqrt(x + eps), 0.0)
+
+
+@jax.custom_jvp
+def _cbrt(x: Any) -> Any:
+    return jnp.cbrt(x)
+
+
+@_cbrt.defjvp
+def _cbrt_jvp(primals, tangents):
+    (x,), (x_dot,) = primals, tangents
+    root = jnp.cbrt(x)
+    slope = jnp.where(x == 0, 0, 1 / (3 * jnp.where(x == 0, 1, root) ** 2)).astype(root.dtype)
+    return root, slope * x_dot
+
+
+def cbrt(x: Any) -> Any:
+    """Cube root whose derivative at 0 is 0, as `sqrt`."""
+    return _cbrt(x) if is_traced(x) else jnp.cbrt(x)
+
+
+def norm(tree: Any) -> Any:
+    """Euclidean norm over all leaves, Optax's number; its derivative at 0 is 0."""
+    return sqrt(optax.tree.norm(tree, squared=True))

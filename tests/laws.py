@@ -10,7 +10,7 @@ import optax
 
 import pytreeopt
 from parity.oracles import x64
-from parity.problems import Problem, problem
+from parity.problems import Problem, problem_of
 from parity.row import Row
 from parity.rows import ROWS
 from pytreeopt.base import AbstractSchedule
@@ -31,25 +31,28 @@ __all__ = [
     "x64",
     "build",
     "spellings",
+    "start",
 ]
 
 
 def given(row: Row, dtype: str = "float32", steps: int = STEPS) -> Problem:
     """The problem on which a row's law is tried: the tree that every row accepts."""
-    made = problem("nested", dtype, steps, row.extra)
-    if row.prepare is not None:
-        params, gradients = row.prepare(made.params, made.gradients)
-        made = made._replace(params=params, gradients=gradients)
-    return made
+    return problem_of(row, row.tree, dtype, steps)
 
 
 def run(opt: Any, at: Problem) -> Any:
     """Parameters after a few updates."""
     params, state = at.params, opt.init(at.params)
-    for gradient, extra in zip(at.gradients, at.extra, strict=True):
+    for step in range(len(at.gradients)):
+        gradient, extra = at.at(step, params)
         updates, state = opt.update(gradient, state, params, **extra)
         params = optax.apply_updates(params, updates)
     return params
+
+
+def start(row: Row, opt: Any, at: Problem) -> Any:
+    """The state before the first update, in the structure that it keeps."""
+    return pytreeopt.init_filled(opt, at.params, **at.extra[0]) if row.grows else opt.init(at.params)
 
 
 def is_number(leaf: Any) -> bool:

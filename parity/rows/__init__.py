@@ -1,9 +1,19 @@
 """All parity rows, by family. The key names the row in reports and tests."""
 
-from parity.row import Loose as Loose
-from parity.row import Row as Row
-from parity.row import ScheduleRow as ScheduleRow
-from parity.rows import core, schedules
+from parity.row import Loose as Loose, Row as Row, ScheduleRow as ScheduleRow
+from parity.rows import (
+    adaptive,
+    combinators,
+    contrib_a,
+    contrib_b,
+    core,
+    experimental,
+    inject,
+    linesearch,
+    schedules,
+    simple,
+)
 
-ROWS: dict[str, Row] = {**core.ROWS}
-SCHEDULES: dict[str, ScheduleRow] = {**schedules.ROWS}
+FAMILIES = (core, combinators, inject, simple, adaptive, contrib_a, contrib_b, linesearch, experimental)
+ROWS: dict[str, Row] = {name: row for family in FAMILIES for name, row in family.ROWS.items()}
+SCHEDULES: dict[str, ScheduleRow] = schedules.ROWS

@@ -41,7 +41,7 @@ ROWS = {
     "set_to_zero": Row(lambda o: o.set_to_zero(), default=True),
     "stateless": Row(lambda o: o.stateless(pulled), default=True),
     "stateless_with_tree_map": Row(lambda o: o.stateless_with_tree_map(pull), default=True),
-    "with_extra_args_support": Row(lambda o: o.with_extra_args_support(o.scale(0.5)), extra=("value",)),
+    "with_extra_args_support": Row(lambda o: o.with_extra_args_support(o.scale(0.5)), extra=("value",), default=True),
     "chain": Row(lambda o: o.chain(o.scale(0.3), o.trace(0.9), o.scale(-1.0)), default=True),
     "chain, nested": Row(lambda o: o.chain(o.chain(o.scale(0.4), o.scale_by_adam()), o.adamw(1e-2))),
     "named_chain": Row(lambda o: o.named_chain(("z", o.scale(0.3)), ("a", o.trace(0.9))), default=True),
@@ -62,16 +62,20 @@ ROWS = {
     "ema, dtype": Row(lambda o: o.ema(0.9, accumulator_dtype="bfloat16"), complex=False, why="real dtype"),
     "add_decayed_weights": Row(lambda o: o.add_decayed_weights(1e-2), default=True),
     "add_decayed_weights, zero": Row(lambda o: o.add_decayed_weights(0.0)),
-    "add_decayed_weights, mask": Row(lambda o: o.add_decayed_weights(1e-2, MASK)),
+    "add_decayed_weights, mask": Row(lambda o: o.add_decayed_weights(1e-2, MASK), trees=("nested",)),
     "add_decayed_weights, callable mask": Row(lambda o: o.add_decayed_weights(1e-2, matrices)),
     "add_decayed_weights, schedule": Row(
         lambda o: o.add_decayed_weights(o.linear_schedule(1e-1, 1e-2, 6)), untraced=UNTRACED_SCHEDULE
     ),
-    "add_decayed_weights, function and mask": Row(lambda o: o.add_decayed_weights(falling, MASK)),
-    "masked": Row(lambda o: o.masked(o.trace(0.9), MASK), default=True),
-    "masked, prefix": Row(lambda o: o.masked(o.adam(1e-2), {"scalar": True, "vector": False, "layers": True})),
+    "add_decayed_weights, function and mask": Row(lambda o: o.add_decayed_weights(falling, MASK), trees=("nested",)),
+    "masked": Row(lambda o: o.masked(o.trace(0.9), MASK), default=True, trees=("nested",)),
+    "masked, prefix": Row(
+        lambda o: o.masked(o.adam(1e-2), {"scalar": True, "vector": False, "layers": True}), trees=("nested",)
+    ),
     "masked, callable": Row(lambda o: o.masked(o.adamw(1e-2), matrices)),
-    "masked, extra args": Row(lambda o: o.masked(o.adam(1e-2), MASK, mask_compatible_extra_args=True), ("value",)),
+    "masked, extra args": Row(
+        lambda o: o.masked(o.adam(1e-2), MASK, mask_compatible_extra_args=True), ("value",), trees=("nested",)
+    ),
     "clip": Row(lambda o: o.clip(0.3), default=True, complex=False, why="jnp.clip refuses complex numbers"),
     "clip_by_global_norm": Row(lambda o: o.clip_by_global_norm(0.7), default=True),
     "clip_by_global_norm, chained": Row(lambda o: o.chain(o.clip_by_global_norm(0.7), o.adamw(1e-2))),
@@ -106,7 +110,7 @@ ROWS = {
     "adamw": Row(lambda o: o.adamw(1e-2), default=True),
     "adamw, options": Row(lambda o: o.adamw(1e-2, b1=0.8, b2=0.9, eps=1e-4, eps_root=1e-6, weight_decay=0.1)),
     "adamw, nesterov": Row(lambda o: o.adamw(1e-2, nesterov=True), jit=HALF_GUARD),
-    "adamw, mask": Row(lambda o: o.adamw(1e-2, weight_decay=0.1, mask=MASK)),
+    "adamw, mask": Row(lambda o: o.adamw(1e-2, weight_decay=0.1, mask=MASK), trees=("nested",)),
     "adamw, callable mask": Row(lambda o: o.adamw(1e-2, weight_decay=0.1, mask=matrices)),
     "adamw, schedules": Row(
         lambda o: o.adamw(
@@ -137,6 +141,7 @@ ROWS = {
         lambda o: o.adafactor(1e-2, 2, 0.7, -3, False, 0.5, 0.9, jnp.float32, 1e-3, 1e-8, True, MASK),
         complex=False,
         why="real dtype_momentum",
+        trees=("nested",),
     ),
     "adafactor, bare": Row(
         lambda o: o.adafactor(

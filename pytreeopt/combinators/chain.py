@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, final
 
 from pytreeopt.base import AbstractChain, GradientTransformation, coerce
+from pytreeopt.combinators.named import named_children
 from pytreeopt.errors import MissingStateError, WrongStateError
 from pytreeopt.fields import Named
 
@@ -43,7 +44,7 @@ class NamedChain(GradientTransformation):
 
     def __post_init__(self):
         super().__post_init__()
-        vars(self)["transforms"] = Named.of(self.transforms)
+        vars(self)["transforms"] = named_children(self.transforms)
 
     def init(self, params):
         return OrderedDict((name, coerce(tx).init(params)) for name, tx in self.transforms.items())

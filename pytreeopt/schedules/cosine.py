@@ -5,7 +5,7 @@ from typing import Any, final
 import jax.numpy as jnp
 
 from pytreeopt.base import AbstractSchedule, Numeric
-from pytreeopt.numerics import is_traced
+from pytreeopt.schedules.guards import is_differentiable, known, power, python_number
 
 
 @final
@@ -20,7 +20,7 @@ class CosineDecaySchedule(AbstractSchedule):
         decay_steps: $T$, the number of steps until the end value; positive, else ValueError. A traced length that
             is not positive has decayed already.
         alpha: $\alpha$, the end value as a fraction of the initial one.
-        exponent: $p$, the power of the cosine.
+        exponent: $p$, the power of the cosine, positive.
 
     References:
         Loshchilov and Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts, 2017,
@@ -42,19 +42,18 @@ class CosineDecaySchedule(AbstractSchedule):
             raise ValueError(f"{type(self).__name__}: decay_steps must be positive, got {self.decay_steps}")
 
     def __call__(self, count: Any) -> Any:
-        self._check_length()
         steps = self.decay_steps
+        if known(steps) and not python_number(steps) > 0:
+            raise ValueError(f"{type(self).__name__}: decay_steps must be positive, got {steps}")
         # As floats: a long schedule must not overflow int32 in compiled code.
         steps, count = (float(x) if isinstance(x, int) else x for x in (steps, count))
-        if not is_traced(steps, self.exponent):
+        if known(steps) and known(self.exponent) and not is_differentiable(count):
             cosine = 0.5 * (1 + jnp.cos(jnp.pi * jnp.minimum(count, steps) / steps))
             shape = cosine**self.exponent
         else:
             length = jnp.where(steps > 0, steps, 1)
             phase = jnp.where(steps > 0, jnp.pi * jnp.minimum(count, length) / length, jnp.pi)
-            cosine = 0.5 * (1 + jnp.cos(phase))
-            positive = cosine > 0
-            shape = jnp.where(positive, jnp.where(positive, cosine, 1) ** self.exponent, 0)
+            shape = power(0.5 * (1 + jnp.cos(phase)), self.exponent)
         decayed = (1 - self.alpha) * shape + self.alpha
         return self.init_value * decayed
 

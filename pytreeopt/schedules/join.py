@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
+import jax
 import jax.numpy as jnp
 
 from pytreeopt.base import AbstractSchedule, Numeric
-from pytreeopt.numerics import holds_tracers
+from pytreeopt.schedules.guards import known, python_number
 
 
 @final
@@ -14,24 +15,62 @@ class JoinSchedules(AbstractSchedule):
     """Each schedule until its boundary, counting from the boundary before it.
 
     Args:
-        schedules: the schedules in order; plain functions too.
-        boundaries: the steps at which the next one takes over, ascending, one fewer than there are schedules.
+        schedules: the schedules in order, at least one; plain functions too.
+        boundaries: the steps at which the next one takes over, ascending, one fewer than there are schedules; else
+            ValueError.
     """
 
     schedules: Sequence[AbstractSchedule | Callable[[Any], Any]]
     boundaries: Sequence[Numeric]
 
+    def __post_init__(self):
+        super().__post_init__()
+        if type(self.schedules) is tuple and type(self.boundaries) is tuple:
+            self._check_number()
+            # Axis numbers and the like may stand in both fields, in any order.
+            if any(isinstance(leaf, float | jax.Array) for leaf in jax.tree.leaves(self.schedules)):
+                self._check_order()
+
+    def _check_number(self) -> None:
+        schedules, boundaries = len(self.schedules), len(self.boundaries)
+        if schedules != boundaries + 1:
+            raise ValueError(
+                f"JoinSchedules: needs one boundary fewer than schedules, got {boundaries} and {schedules}"
+            )
+
+    def _check_order(self) -> None:
+        steps = [boundary for boundary in self.boundaries if isinstance(boundary, int | float)]
+        if steps != sorted(steps):
+            raise ValueError(f"JoinSchedules: boundaries must ascend, got {self.boundaries}")
+
     def __call__(self, step: Any) -> Any:
-        # A derivative must not see a piece outside of its own steps, where it need not be finite.
-        guarded = holds_tracers(self)
+        self._check_number()
+        boundaries = [python_number(x) if known(x) else x for x in self.boundaries]
+        if all(map(known, boundaries)) and boundaries != sorted(boundaries):
+            raise ValueError(f"JoinSchedules: boundaries must ascend, got {boundaries}")
         first, *others = self.schedules
-        boundaries = self.boundaries
-        output = first(jnp.where(step < boundaries[0], step, 0) if guarded and boundaries else step)
-        for boundary, schedule in zip(boundaries, others, strict=False):
-            elapsed = step - boundary
-            piece = schedule(jnp.where(step < boundary, 0, elapsed) if guarded else elapsed)
-            output = jnp.where(step < boundary, output, piece)
+        output = _piece(first, step, None, boundaries[0] if boundaries else None)
+        for boundary, following, schedule in zip(boundaries, [*boundaries, None][1:], others, strict=True):
+            output = jnp.where(step < boundary, output, _piece(schedule, step, boundary, following))
         return output
+
+
+def _piece(schedule: Callable[[Any], Any], step: Any, begin: Any, end: Any) -> Any:
+    """A schedule at the step since `begin`. No derivative sees it outside of its own steps, where it may not be finite.
+
+    It is evaluated there all the same, since it decides the dtype: at a step of its own when the step is traced.
+    """
+    elapsed = step if begin is None else step - begin
+    if all(map(known, (step, 0 if begin is None else begin, 0 if end is None else end))):
+        mine = (begin is None or not step < begin) and (end is None or step < end)
+        return schedule(elapsed) if mine else jax.lax.stop_gradient(schedule(elapsed))
+    own = elapsed
+    if end is not None:
+        last = jnp.maximum(end - 1 if begin is None else end - begin - 1, 0)
+        own = jnp.where(step < end, own, jax.lax.stop_gradient(last).astype(jnp.result_type(elapsed)))
+    if begin is not None:
+        own = jnp.where(step < begin, 0, own)
+    return schedule(own)
 
 
 join_schedules = JoinSchedules

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 
 from pytreeopt.base import AbstractSchedule, Numeric
 from pytreeopt.numerics import is_traced
+from pytreeopt.schedules.guards import is_differentiable, known, power, python_number
 
 
 @final
@@ -19,7 +20,7 @@ class PolynomialSchedule(AbstractSchedule):
     Args:
         init_value: $I$, the value until step $B$.
         end_value: $E$, the value from step $B + T$ on.
-        power: $P$; 1 is a straight line.
+        power: $P$, positive; 1 is a straight line.
         transition_steps: $T$, the length of the transition in steps.
         transition_begin: $B$, the step at which it begins.
     """
@@ -58,25 +59,24 @@ class LinearSchedule(AbstractSchedule):
         return _transition(self, 1, count)
 
 
-def _transition(schedule: Any, power: Numeric, count: Any) -> Any:
+def _transition(schedule: Any, exponent: Numeric, count: Any) -> Any:
     init, end, steps = schedule.init_value, schedule.end_value, schedule.transition_steps
     begin = schedule.transition_begin
-    begin = jnp.maximum(begin, 0) if is_traced(begin) else max(begin, 0)
-    if not is_traced(steps, power):
-        if steps <= 0:
+    if known(begin):
+        begin = begin if python_number(begin) >= 0 else 0
+    else:
+        begin = jnp.maximum(begin, 0)
+    if known(steps) and known(exponent) and not is_traced(begin) and not is_differentiable(count):
+        if python_number(steps) <= 0:
             return init
-        elapsed = jnp.clip(count - begin, 0, steps)
-        return (init - end) * ((1 - elapsed / steps) ** power) + end
+        left = 1 - jnp.clip(count - begin, 0, steps) / steps
+        if not float(python_number(exponent)).is_integer():
+            left = jnp.maximum(left, 0)  # compiled, 1 - steps / steps may be less
+        return (init - end) * (left**exponent) + end
     # Guarded twice, so that no derivative divides by zero or takes the slope of a root at zero.
     length = jnp.where(steps > 0, steps, 1)
     left = 1 - jnp.clip(count - begin, 0, length) / length
-    shape = left if type(power) is int and power == 1 else _power(left, power)
-    return jnp.where(steps > 0, (init - end) * shape + end, init)
-
-
-def _power(base: Any, exponent: Numeric) -> Any:
-    positive = base > 0
-    return jnp.where(positive, jnp.where(positive, base, 1) ** exponent, jnp.where(exponent == 0, 1.0, 0.0))
+    return jnp.where(steps > 0, (init - end) * power(left, exponent) + end, init)
 
 
 polynomial_schedule, linear_schedule = PolynomialSchedule, LinearSchedule

@@ -1,0 +1,124 @@
+"""`python -m parity`: compares every row with Optax over the whole matrix of trees, dtypes and oracles."""
+
+import argparse
+import difflib
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from parity import matrix, report
+from parity.matrix import Cell, Result, Store
+from parity.oracles import ORACLES
+from parity.problems import DTYPES
+
+RESULTS = Path(".parity/results.jsonl")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs what the command line asks for; the exit status is 1 on a miss, 2 on bad options."""
+    parser = parse()
+    options = parser.parse_args(arguments)
+    rows = matrix.names(options.only)
+    unknown = [part for part in options.only if not matrix.names([part])]
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], matrix.names())
+        hint = f"; near it: {', '.join(near)}" if near else ""
+        parser.error(f"--only {unknown[0]!r} is part of no row's name{hint}")
+    cells = matrix.cells(rows, options.trees, options.dtypes, options.oracles, options.steps)
+    if not cells:
+        parser.error("these rows run in none of these trees and dtypes")
+    try:
+        platform = matrix.use_platform(options.platform, shared=options.shards > 1)
+    except RuntimeError as error:
+        parser.error(str(error))
+    if options.shards > 1 and platform == "tpu":
+        parser.error("--shards must be 1 on a TPU: only one process can use it")
+
+    if options.fresh:
+        RESULTS.unlink(missing_ok=True)
+    store = Store(RESULTS, platform)
+    wanted = set(cells)
+    finished = {cell: result for cell, result in store.read().items() if cell in wanted}
+    todo = [cell for cell in cells if cell not in finished]
+    if finished:
+        print(f"parity: {len(finished)} of {len(cells)} cells are in {RESULTS} already", file=sys.stderr)
+    new = matrix.run_here(todo) if options.shards == 1 else matrix.run_in_workers(todo, options.shards, platform)
+    try:
+        for result in watched(store.keep(new), len(finished), len(cells)):
+            finished[result.cell] = result
+    except KeyboardInterrupt:
+        print(f"\nparity: stopped at {len(finished)} of {len(cells)}; the same command goes on here", file=sys.stderr)
+        return 130
+
+    results = in_order(finished, rows)
+    lines = report.lines(results)
+    shown = lines if options.verbose else [line for line in lines if line.verdict == "MISS"]
+    if shown:
+        print(report.table(shown))
+    environment = matrix.environment(platform)
+    print(report.summary(results, environment))
+    if options.report is not None:
+        options.report.parent.mkdir(parents=True, exist_ok=True)
+        options.report.write_text(report.markdown(results, environment), encoding="utf-8")
+        options.report.with_suffix(".json").write_text(report.as_json(results, environment), encoding="utf-8")
+    return 0 if all(result.ok for result in results) else 1
+
+
+def parse() -> argparse.ArgumentParser:
+    """The options."""
+    parser = argparse.ArgumentParser("python -m parity", description=__doc__.partition(": ")[2])
+    add = parser.add_argument
+    add("--only", action="append", default=[], metavar="SUBSTRING", help="rows whose name contains it; repeatable")
+    add("--trees", nargs="+", choices=matrix.TREES, default=matrix.TREES, help="counts: the schedules")
+    add("--dtypes", nargs="+", choices=tuple(DTYPES), default=tuple(DTYPES), help="default: all")
+    add("--oracles", nargs="+", choices=ORACLES, default=ORACLES, help="default: all")
+    add("--steps", type=positive, default=30, help="updates in a run (default: %(default)s)")
+    add("--platform", choices=("cpu", "cuda", "tpu"), help="default: what JAX chooses")
+    add("--shards", type=positive, default=1, metavar="N", help="worker processes (default: %(default)s)")
+    add("--report", type=markdown_file, metavar="FILE", help="write a Markdown report, and JSON beside it")
+    add("--fresh", action="store_true", help=f"forget the finished cells in {RESULTS}")
+    add("--verbose", action="store_true", help="print every line, not only the misses")
+    return parser
+
+
+def positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return number
+
+
+def markdown_file(text: str) -> Path:
+    path = Path(text)
+    if path.suffix == ".json" or path.is_dir():
+        raise argparse.ArgumentTypeError(f"must name a Markdown file, got {text}")
+    return path
+
+
+def in_order(finished: dict[Cell, Result], rows: Sequence[str]) -> list[Result]:
+    """By row, then dtype, whatever the order in which they were run."""
+    place = {name: index for index, name in enumerate((*rows, *DTYPES, *ORACLES, *matrix.TREES))}
+    key = lambda cell: (place[cell.row], place[cell.dtype], place[cell.oracle], place[cell.tree])
+    return [finished[cell] for cell in sorted(finished, key=key)]
+
+
+def watched(results: Iterator[Result], done: int, total: int) -> Iterator[Result]:
+    """Passes results on and tells how far the run is: a bar on a terminal, else a line every 10%."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        tqdm = None
+    if tqdm is not None and sys.stderr.isatty():
+        yield from tqdm(results, desc="parity", unit="cell", initial=done, total=total, smoothing=0.05)
+        return
+    started = time.perf_counter()
+    for number, result in enumerate(results, done + 1):
+        if 10 * number // total > 10 * (number - 1) // total:
+            seconds = time.perf_counter() - started
+            print(f"parity: {100 * number // total}% of {total} cells, {seconds:.0f} s", file=sys.stderr, flush=True)
+        yield result
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""The results of the matrix as a table, as Markdown and as JSON."""
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from parity.matrix import Result, to_record, tolerance
+from parity.problems import DTYPES
+from parity.rows import ROWS
+
+EXPLANATION = (
+    "In units in the last place, over trees, oracles and steps, the updates and every leaf of the state; "
+    "0 is equality to the bit."
+)
+TOLERANCE_HEAD = ("row", "dtype", "oracle", "ulp", "relative", "allowed", "reason")
+
+
+class Line(NamedTuple):
+    """The worst result over the trees."""
+
+    row: str
+    dtype: str
+    oracle: str
+    worst: Result
+
+    @property
+    def verdict(self) -> str:
+        if not self.worst.ok:
+            return "MISS"
+        return "equal" if self.worst.ulp == 0 else "close"
+
+    @property
+    def place(self) -> str:
+        worst = self.worst
+        if worst.ulp == 0:
+            return ""
+        place = f"{worst.cell.tree}: {worst.where}"
+        if worst.allowed and math.isfinite(worst.relative):
+            place += f"; relative {worst.relative:.1e}, allowed {worst.allowed:.1e}"
+        return place
+
+
+def lines(results: Iterable[Result]) -> list[Line]:
+    """One line for each row, dtype and oracle, in the order in which the rows are declared."""
+    groups: dict[tuple[str, str, str], list[Result]] = {}
+    for result in results:
+        groups.setdefault((result.cell.row, result.cell.dtype, result.cell.oracle), []).append(result)
+    return [Line(*key, max(group, key=lambda r: (not r.ok, r.ulp))) for key, group in groups.items()]
+
+
+def ulps(number: float) -> str:
+    """A distance, short."""
+    return f"{number:.0f}" if number < 1e5 else f"{number:.0e}"
+
+
+def table(shown: Sequence[Line]) -> str:
+    """Columns for a terminal."""
+    head = ("row", "dtype", "oracle", "ulp", "verdict", "place")
+    body = [(line.row, line.dtype, line.oracle, ulps(line.worst.ulp), line.verdict, line.place) for line in shown]
+    widths = [max(len(entry[column]) for entry in (head, *body)) for column in range(len(head) - 1)]
+    return "\n".join(
+        "  ".join((*(text.ljust(width) for text, width in zip(entry, widths, strict=False)), entry[-1])).rstrip()
+        for entry in (head, *body)
+    )
+
+
+def counts(results: Sequence[Result]) -> dict[str, int]:
+    """How many cells there are of each kind."""
+    equal = sum(result.ulp == 0 for result in results)
+    missed = sum(not result.ok for result in results)
+    return {"cells": len(results), "equal": equal, "close": len(results) - equal - missed, "missed": missed}
+
+
+def summary(results: Sequence[Result], environment: dict[str, str]) -> str:
+    """One sentence."""
+    n = counts(results)
+    return (
+        f"{n['cells']} cells of {len({r.cell.row for r in results})} rows on {environment['platform']}: "
+        f"{n['equal']} equal to the bit, {n['close']} within a stated tolerance, {n['missed']} missed "
+        f"(jax {environment['jax']}, optax {environment['optax']})"
+    )
+
+
+def markdown(results: Sequence[Result], environment: dict[str, str]) -> str:
+    """The report: environment, worst difference of each row in each dtype, misses, tolerances, what was left out."""
+    shown = lines(results)
+    dtypes = [dtype for dtype in DTYPES if any(line.dtype == dtype for line in shown)]
+    cell_of: dict[tuple[str, str], list[Line]] = {}
+    for line in shown:
+        cell_of.setdefault((line.row, line.dtype), []).append(line)
+    rows = list(dict.fromkeys(line.row for line in shown))
+    parts = [
+        "# Parity with Optax",
+        summary(results, environment) + ".",
+        _markdown_table(("", ""), environment.items()),
+        "## Worst difference of each row",
+        EXPLANATION,
+        _markdown_table(
+            ("row", *dtypes), [(row, *(_worst(cell_of.get((row, d), [])) for d in dtypes)) for row in rows]
+        ),
+    ]
+    missed = [line for line in shown if line.verdict == "MISS"]
+    if missed:
+        entries = [(line.row, line.dtype, line.oracle, ulps(line.worst.ulp), line.place) for line in missed]
+        parts += ["## Misses", _markdown_table(("row", "dtype", "oracle", "ulp", "place"), entries)]
+    close = [line for line in shown if line.verdict == "close"]
+    if close:
+        parts += ["## Within a stated tolerance", _markdown_table(TOLERANCE_HEAD, map(_tolerance_entry, close))]
+    left_out = [(row, ROWS[row].why) for row in rows if row in ROWS and not all(map(ROWS[row].runs_in, DTYPES))]
+    if left_out:
+        parts += ["## Dtypes left out", _markdown_table(("row", "reason"), left_out)]
+    return "\n\n".join(parts) + "\n"
+
+
+def as_json(results: Sequence[Result], environment: dict[str, str]) -> str:
+    """The same for programs: every cell."""
+    made: dict[str, Any] = {"environment": environment, "counts": counts(results)}
+    made["results"] = [to_record(result) for result in results]
+    return json.dumps(made, indent=1) + "\n"
+
+
+def _worst(group: Sequence[Line]) -> str:
+    if not group:
+        return "–"
+    worst = max(group, key=lambda line: (not line.worst.ok, line.worst.ulp))
+    text = ulps(worst.worst.ulp)
+    return {"MISS": f"**{text}**", "close": f"{text} ({worst.oracle})", "equal": text}[worst.verdict]
+
+
+def _tolerance_entry(line: Line) -> tuple[str, ...]:
+    loose, worst = tolerance(line.worst.cell), line.worst
+    figures = (ulps(worst.ulp), f"{worst.relative:.1e}", f"{worst.allowed:.1e}")
+    return (line.row, line.dtype, line.oracle, *figures, loose.reason if loose else "")
+
+
+def _markdown_table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+    entries = [[text.replace("|", "\\|") for text in entry] for entry in body]
+    return "\n".join("| " + " | ".join(entry) + " |" for entry in (head, ["---"] * len(head), *entries))

@@ -1,0 +1,1 @@
+"""Line searches: transformations that choose the learning rate by evaluating the objective."""
