@@ -14,6 +14,7 @@ from pytreeopt.numerics import (
     bias_correction,
     divide_by_root,
     keep_dtype,
+    nesterov_moment,
     update_moment,
     update_moment_per_elem_norm,
     zeros_like,
@@ -63,9 +64,7 @@ class ScaleByAdam(GradientTransformation):
         mu = update_moment(updates, state.mu, b1, 1)
         nu = update_moment_per_elem_norm(updates, state.nu, b2, 2)
         if self.nesterov:
-            ahead = bias_correction(mu, b1, safe_increment(count))
-            now = bias_correction(updates, b1, count)
-            mu_hat = leafwise(lambda m, g: b1 * m + (1 - b1) * g, ahead, now)
+            mu_hat = nesterov_moment(mu, updates, b1, count)
         else:
             mu_hat = bias_correction(mu, b1, count)
         nu_hat = bias_correction(nu, b2, count)

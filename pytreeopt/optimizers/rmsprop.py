@@ -14,9 +14,9 @@ from pytreeopt.numerics import (
     abs_sq,
     bias_correction,
     divide_by_root,
+    full_like,
     keep_dtype,
     one_where_zero,
-    require_inexact,
     update_moment,
     update_moment_per_elem_norm,
     vanishes,
@@ -62,7 +62,7 @@ class ScaleByRms(GradientTransformation):
     bias_correction: bool = static(False)
 
     def init(self, params):
-        nu = _full_like(params, self.initial_scale)
+        nu = full_like(params, self.initial_scale)
         if self.bias_correction:
             return ScaleByRmsWithCountState(count=jnp.zeros([], jnp.int32), nu=nu)
         return ScaleByRmsState(nu=nu)
@@ -115,7 +115,7 @@ class ScaleByStddev(GradientTransformation):
     bias_correction: bool = static(False)
 
     def init(self, params):
-        mu, nu = zeros_like(params), _full_like(params, self.initial_scale)
+        mu, nu = zeros_like(params), full_like(params, self.initial_scale)
         if self.bias_correction:
             return ScaleByRStdDevWithCountState(count=jnp.zeros([], jnp.int32), mu=mu, nu=nu)
         return ScaleByRStdDevState(mu=mu, nu=nu)
@@ -142,11 +142,6 @@ class ScaleByStddev(GradientTransformation):
             return divide_by_root(1, _not_negative(variance), self.eps) * g
 
         return leafwise(divide, updates, mu_hat, nu_hat), state
-
-
-def _full_like(params: Any, value: Any) -> Any:
-    require_inexact(params)
-    return optax.tree.full_like(params, value)
 
 
 def _rsqrt(radicand: Any, eps: Any) -> Any:
