@@ -3,7 +3,7 @@
 #
 #   ARGS="..."          goes to the program that the target runs:  make test ARGS="-k lion -x"
 #   PYTHON=python3.13   chooses the interpreter (a name or a full path); it gets an environment of its own
-#   WORKERS=4           parallel processes of `test` and `parity`
+#   WORKERS=4           parallel processes of `test`, `upstream`, `interop`, `parity` and `fuzz`
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -35,6 +35,7 @@ RUN := $(VENV)/bin/python
 # What each target installs besides the package itself.
 EXTRAS_demo  := demo
 EXTRAS_test  := test,demo
+EXTRAS_interop := interop,test
 EXTRAS_bench := bench
 EXTRAS_check := dev
 EXTRAS_docs  := docs
@@ -52,7 +53,7 @@ else
   INSTALL = $(RUN) -m pip install --quiet --quiet --disable-pip-version-check
 endif
 
-.PHONY: help demo test test-full parity bench check format docs clean FORCE
+.PHONY: help demo test test-full upstream interop parity fuzz bench check format docs clean FORCE
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; do \
@@ -62,14 +63,23 @@ help: ## list the targets
 demo: $(VENV)/installed-demo ## train populations of optimizers on real data, draw pictures
 	@$(RUN) docs/examples/demo.py $(ARGS)
 
-test: $(VENV)/installed-test ## run the tests, without the marked `full`
-	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m 'not full' $(ARGS)
+test: $(VENV)/installed-test ## run the tests, without those marked `slow`, `full` or `interop`
+	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m 'not (slow or full or interop)' $(ARGS)
 
-test-full: $(VENV)/installed-test ## run the tests marked `full`: every option of every optimizer, in every precision
-	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m full $(ARGS)
+test-full: $(VENV)/installed-test ## run the tests marked `slow`, and `full`: every option in every precision
+	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m '(slow or full) and not interop' $(ARGS)
+
+upstream: $(VENV)/installed-test ## run Optax's own tests on this package (ARGS="--record": which ones Optax passes)
+	@$(RUN) -m parity.upstream_suite --workers $(WORKERS) $(ARGS)
+
+interop: $(VENV)/installed-interop ## run the tests with other libraries, all of which it installs
+	@PYTREEOPT_REQUIRE_LIBRARIES=1 $(RUN) -m pytest -n $(WORKERS) --dist worksteal -m 'interop and not full' tests/interop $(ARGS)
 
 parity: $(VENV)/installed-test ## compare every row with Optax, to the bit, over the whole matrix
 	@$(RUN) -m parity --shards $(WORKERS) $(ARGS)
+
+fuzz: $(VENV)/installed-test ## compare random optimizers with Optax, eagerly and compiled
+	@$(RUN) -m parity.fuzz --shards $(WORKERS) $(ARGS)
 
 bench: $(VENV)/installed-bench ## measure tracing, compiling and dispatch beside Optax
 	@$(RUN) -m parity.bench $(ARGS)
@@ -84,10 +94,10 @@ format: $(VENV)/installed-check ## repair what lint can repair, then format the 
 	@$(RUN) -m ruff format .
 
 docs: $(VENV)/installed-docs ## build the documentation; a warning is an error
-	@$(RUN) -m mkdocs build --strict --config-file docs/mkdocs.yml $(ARGS)
+	@$(RUN) -m mkdocs build --strict --config-file docs/website/mkdocs.yml $(ARGS)
 
 clean: ## remove what was built and cached; environments (.venv*) stay
-	@rm -rf build dist site docs/site out docs/examples/out .parity .pytest_cache .ruff_cache .hypothesis
+	@rm -rf build dist site out docs/out docs/examples/out .parity .pytest_cache .ruff_cache .hypothesis
 	@find . -path './.venv*' -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 $(VENV)/made-in:

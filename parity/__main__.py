@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from parity import matrix, report
 from parity.matrix import Cell, Result, Store
@@ -25,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         near = difflib.get_close_matches(unknown[0], matrix.names())
         hint = f"; near it: {', '.join(near)}" if near else ""
         parser.error(f"--only {unknown[0]!r} is part of no row's name{hint}")
-    cells = matrix.cells(rows, options.trees, options.dtypes, options.oracles, options.steps)
+    cells = matrix.cells(rows, options.trees, options.dtypes, options.oracles, options.steps, options.quick)
     if not cells:
         parser.error("these rows run in none of these trees and dtypes")
     try:
@@ -74,6 +75,7 @@ def parse() -> argparse.ArgumentParser:
     add("--dtypes", nargs="+", choices=tuple(DTYPES), default=tuple(DTYPES), help="default: all")
     add("--oracles", nargs="+", choices=ORACLES, default=ORACLES, help="default: all")
     add("--steps", type=positive, default=30, help="updates in a run (default: %(default)s)")
+    add("--quick", action="store_true", help="each row on one tree, few steps where eager steps are slow")
     add("--platform", choices=("cpu", "cuda", "tpu"), help="default: what JAX chooses")
     add("--shards", type=positive, default=1, metavar="N", help="worker processes (default: %(default)s)")
     add("--report", type=markdown_file, metavar="FILE", help="write a Markdown report, and JSON beside it")
@@ -103,20 +105,20 @@ def in_order(finished: dict[Cell, Result], rows: Sequence[str]) -> list[Result]:
     return [finished[cell] for cell in sorted(finished, key=key)]
 
 
-def watched(results: Iterator[Result], done: int, total: int) -> Iterator[Result]:
+def watched(results: Iterator[Any], done: int, total: int, name: str = "parity", units: str = "cells") -> Iterator[Any]:
     """Passes results on and tells how far the run is: a bar on a terminal, else a line every 10%."""
     try:
         from tqdm import tqdm
     except ImportError:
         tqdm = None
     if tqdm is not None and sys.stderr.isatty():
-        yield from tqdm(results, desc="parity", unit="cell", initial=done, total=total, smoothing=0.05)
+        yield from tqdm(results, desc=name, unit=units[:-1], initial=done, total=total, smoothing=0.05)
         return
     started = time.perf_counter()
     for number, result in enumerate(results, done + 1):
         if 10 * number // total > 10 * (number - 1) // total:
             seconds = time.perf_counter() - started
-            print(f"parity: {100 * number // total}% of {total} cells, {seconds:.0f} s", file=sys.stderr, flush=True)
+            print(f"{name}: {100 * number // total}% of {total} {units}, {seconds:.0f} s", file=sys.stderr, flush=True)
         yield result
 
 

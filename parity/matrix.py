@@ -21,11 +21,12 @@ import parity
 import pytreeopt
 from parity import oracles, schedule_oracles
 from parity.problems import DTYPES, SHAPES
-from parity.row import Loose
+from parity.row import Loose, Row
 from parity.rows import ROWS, SCHEDULES
 
 COUNTS = "counts"
 TREES = (*SHAPES, COUNTS)
+FEW_STEPS = 3
 CLEAR_EVERY = 100
 LONGEST_CHUNK = 200
 DIED = "the process died"
@@ -63,21 +64,27 @@ def cells(
     dtypes: Iterable[str] = tuple(DTYPES),
     which: Sequence[str] = oracles.ORACLES,
     steps: int = 30,
+    quick: bool = False,
 ) -> list[Cell]:
-    """The cells that the rows allow. Cells of one dtype and tree are neighbours: they share compiled operations."""
+    """The cells that the rows allow. Cells of one dtype and tree are neighbours: they share compiled operations.
+
+    With `quick`, each row is run on one tree only, and takes few steps if its eager steps compile.
+    """
     rows, trees = tuple(rows), tuple(trees)
     made = []
     for dtype in dtypes:
         for tree in trees:
             for name in rows:
-                if tree == COUNTS:
-                    runs = name in SCHEDULES and dtype in schedule_oracles.DTYPES
-                else:
-                    runs = name in ROWS and ROWS[name].runs_on(tree) and ROWS[name].runs_in(dtype)
-                if runs:
-                    last = SCHEDULES[name].end if tree == COUNTS else steps
+                if tree == COUNTS and name in SCHEDULES and dtype in schedule_oracles.DTYPES:
+                    made += [Cell(name, tree, dtype, oracle, SCHEDULES[name].end) for oracle in which]
+                if tree != COUNTS and name in ROWS and _runs(ROWS[name], tree, dtype, quick):
+                    last = min(steps, FEW_STEPS) if quick and ROWS[name].costly else steps
                     made += [Cell(name, tree, dtype, oracle, last) for oracle in which]
     return made
+
+
+def _runs(row: Row, tree: str, dtype: str, quick: bool) -> bool:
+    return row.runs_on(tree) and row.runs_in(dtype) and (not quick or tree == row.tree)
 
 
 def tolerance(cell: Cell) -> Loose | None:

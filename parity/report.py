@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 from parity.matrix import Result, to_record, tolerance
 from parity.problems import DTYPES
-from parity.rows import ROWS
+from parity.rows import ROWS, SCHEDULES
 
 EXPLANATION = (
     "In units in the last place, over trees, oracles and steps, the updates and every leaf of the state; "
     "0 is equality to the bit."
 )
+ENTRIES = {name.partition(",")[0] for name, row in {**ROWS, **SCHEDULES}.items() if row.default}
 TOLERANCE_HEAD = ("row", "dtype", "oracle", "ulp", "relative", "allowed", "reason")
 
 
@@ -83,33 +84,39 @@ def summary(results: Sequence[Result], environment: dict[str, str]) -> str:
 
 
 def markdown(results: Sequence[Result], environment: dict[str, str]) -> str:
-    """The report: environment, worst difference of each row in each dtype, misses, tolerances, what was left out."""
+    """The report: environment, worst difference of each name in each dtype, misses, tolerances, what was left out."""
     shown = lines(results)
     dtypes = [dtype for dtype in DTYPES if any(line.dtype == dtype for line in shown)]
     cell_of: dict[tuple[str, str], list[Line]] = {}
     for line in shown:
         cell_of.setdefault((line.row, line.dtype), []).append(line)
     rows = list(dict.fromkeys(line.row for line in shown))
+    rows_of: dict[str, list[str]] = {}
+    for row in rows:
+        rows_of.setdefault(row.partition(",")[0], []).append(row)
+    entries = [
+        (name, str(len(group)), *(_worst([x for row in group for x in cell_of.get((row, d), [])]) for d in dtypes))
+        for name, group in rows_of.items()
+    ]
+    found, every = ENTRIES & rows_of.keys(), len(ENTRIES)
     parts = [
         "# Parity with Optax",
         summary(results, environment) + ".",
-        _markdown_table(("", ""), environment.items()),
-        "## Worst difference of each row",
-        EXPLANATION,
-        _markdown_table(
-            ("row", *dtypes), [(row, *(_worst(cell_of.get((row, d), [])) for d in dtypes)) for row in rows]
-        ),
+        markdown_table(("", ""), environment.items()),
+        "## Worst difference of each name",
+        f"{len(found)} of {every} transformations, optimizers, combinators and schedules. {EXPLANATION}",
+        markdown_table(("name", "rows", *dtypes), entries),
     ]
     missed = [line for line in shown if line.verdict == "MISS"]
     if missed:
         entries = [(line.row, line.dtype, line.oracle, ulps(line.worst.ulp), line.place) for line in missed]
-        parts += ["## Misses", _markdown_table(("row", "dtype", "oracle", "ulp", "place"), entries)]
+        parts += ["## Misses", markdown_table(("row", "dtype", "oracle", "ulp", "place"), entries)]
     close = [line for line in shown if line.verdict == "close"]
     if close:
-        parts += ["## Within a stated tolerance", _markdown_table(TOLERANCE_HEAD, map(_tolerance_entry, close))]
+        parts += ["## Within a stated tolerance", markdown_table(TOLERANCE_HEAD, map(_tolerance_entry, close))]
     left_out = [(row, ROWS[row].why) for row in rows if row in ROWS and not all(map(ROWS[row].runs_in, DTYPES))]
     if left_out:
-        parts += ["## Dtypes left out", _markdown_table(("row", "reason"), left_out)]
+        parts += ["## Dtypes left out", markdown_table(("row", "reason"), left_out)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -134,6 +141,6 @@ def _tolerance_entry(line: Line) -> tuple[str, ...]:
     return (line.row, line.dtype, line.oracle, *figures, loose.reason if loose else "")
 
 
-def _markdown_table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+def markdown_table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
     entries = [[text.replace("|", "\\|") for text in entry] for entry in body]
     return "\n".join("| " + " | ".join(entry) + " |" for entry in (head, ["---"] * len(head), *entries))

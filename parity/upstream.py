@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import inspect
+from collections.abc import Iterator
 from typing import Any
 
 import optax
@@ -72,7 +73,14 @@ def to_upstream(thing: Any) -> Any:
     factory = factories().get(type(thing))
     if factory is None:
         return thing
-    return factory(**{f.name: to_upstream(getattr(thing, f.name)) for f in dataclasses.fields(thing)})
+    return factory(**{name: to_upstream(value) for name, value in _arguments(factory, thing)})
+
+
+def _arguments(factory: Any, thing: Any) -> Iterator[tuple[str, Any]]:
+    """A field that the factory does not know has been renamed in a later Optax: it stands at the same position."""
+    names = list(inspect.signature(factory).parameters)
+    for position, field in enumerate(dataclasses.fields(thing)):
+        yield field.name if field.name in names else names[position], getattr(thing, field.name)
 
 
 def _multi_steps(thing: pytreeopt.MultiSteps) -> optax.GradientTransformationExtraArgs:

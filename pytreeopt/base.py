@@ -8,9 +8,10 @@ import abc
 import dataclasses
 import functools
 import inspect
+import types
 import typing
-from collections.abc import Callable
-from typing import Any, ClassVar, Self, TypeAlias, final
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias, final
 
 import jax
 import jax.numpy as jnp
@@ -22,11 +23,14 @@ from typing_extensions import dataclass_transform
 
 from pytreeopt import equality
 from pytreeopt.errors import HyperparameterError, WrongStateError, named
-from pytreeopt.fields import is_leaf, static
+from pytreeopt.fields import as_static, as_static_tree, is_leaf, static
 from pytreeopt.upstream_pair import UpstreamPair
 
 PyTree: TypeAlias = Any
-Numeric: TypeAlias = float | int | jax.Array | np.ndarray | np.floating | np.integer
+if TYPE_CHECKING:
+    Numeric: TypeAlias = float | int | jax.Array | np.ndarray | np.floating | np.integer
+else:
+    Numeric = float | int  # what a command line can give: libraries build parsers from the annotations of fields
 _NUMBERS = float | int | complex | jax.Array | np.ndarray | np.generic
 
 
@@ -37,24 +41,24 @@ class AbstractHyperparameters(metaclass=abc.ABCMeta):
     Every subclass is made a `flax.struct.dataclass` here, whether or not it wears the decorator.
     """
 
-    _converters: ClassVar[tuple[tuple[str, Callable[[str, Any], Any]], ...]]
+    _converters: ClassVar[tuple[tuple[str, Callable[[str, Any], Any], frozenset[type]], ...]]
     _dynamic_fields: ClassVar[tuple[str, ...]]
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__()
         struct.dataclass(cls, eq=False, **kwargs)
         fields = dataclasses.fields(cls)  # type: ignore[arg-type]
-        cls._converters = tuple((f.name, f.metadata.get("convert", as_dynamic)) for f in fields)
+        converters = {f.name: f.metadata.get("convert", as_dynamic) for f in fields}
+        cls._converters = tuple((name, convert, _KEPT.get(convert, _NONE)) for name, convert in converters.items())
         cls._dynamic_fields = tuple(f.name for f in fields if f.metadata.get("pytree_node", True))
 
     def __post_init__(self):
         # JAX unflattens through __init__, with tracers, None, object(), axis numbers, shapes: look at types only.
         values = vars(self)
-        for name, convert in self._converters:
+        for name, convert, kept in self._converters:
             value = values[name]
-            if value is None or type(value) is float:
-                continue
-            values[name] = convert(name, value)
+            if type(value) not in kept:
+                values[name] = convert(name, value)
 
     def _holds_placeholders(self) -> bool:
         """Whether this may be a tree of axis numbers, None or the like, in which values mean nothing.
@@ -97,12 +101,16 @@ def as_dynamic(name: str, value: Any) -> Any:
     NumPy scalars become Python numbers (`1 - b2` stays a float64 constant), strong JAX scalars become weakly typed
     (they promote like a Python number and share its compilation), functions become leafless schedules.
     """
+    if type(value) in _array_types:
+        return value if getattr(value, "weak_type", False) else _weaken(value)
     if isinstance(value, jax.Array):
+        if not isinstance(value, Tracer):
+            _array_types.add(type(value))
         return _weaken(value)
     if isinstance(value, AbstractHyperparameters | float | int):
         return value.item() if isinstance(value, np.generic) else value
     if isinstance(value, np.generic | np.ndarray):
-        return value.item() if value.ndim == 0 and value.dtype != object else value
+        return value.item() if value.ndim == 0 and value.dtype not in (object, jax.dtypes.float0) else value
     if type(value) in (tuple, list):
         return tuple(x if x is None or type(x) is float else as_dynamic(name, x) for x in value)
     if callable(value) and is_leaf(value):
@@ -110,6 +118,15 @@ def as_dynamic(name: str, value: Any) -> Any:
     if isinstance(value, optax.GradientTransformation) or (_is_pair(value) and is_leaf(value)):
         return coerce(value)  # a child from elsewhere: wrapped it is static, not a subtree of functions
     return value
+
+
+_NONE = frozenset({type(None)})
+_KEPT = {  # types whose values a converter gives back as they are, so that it need not be called
+    as_dynamic: _NONE | {float, int, bool},
+    as_static: _NONE | {bool, int, float, str},
+    as_static_tree: _NONE | {bool, str},
+}
+_array_types: set[type] = set()  # those seen so far: JAX's own isinstance is slow
 
 
 def _is_pair(value: Any) -> bool:
@@ -124,7 +141,7 @@ def _weaken(value: jax.Array) -> jax.Array:
         return value
     if jnp.issubdtype(value.dtype, jnp.floating):
         return jax.lax.full_like(0.0, value)
-    if jnp.issubdtype(value.dtype, jnp.signedinteger):
+    if jnp.issubdtype(value.dtype, jnp.integer):
         return jax.lax.full_like(0, value)
     return value
 
@@ -151,7 +168,10 @@ class FunctionSchedule(AbstractSchedule):
         return self.function(count)
 
 
-ScalarOrSchedule: TypeAlias = Numeric | AbstractSchedule | Callable[[Any], Any]
+if TYPE_CHECKING:
+    ScalarOrSchedule: TypeAlias = Numeric | AbstractSchedule | Callable[[Any], Any]
+else:
+    ScalarOrSchedule = Annotated[Numeric, AbstractSchedule]  # a number to parsers
 
 
 class GradientTransformation(AbstractHyperparameters, UpstreamPair):
@@ -174,10 +194,9 @@ class GradientTransformation(AbstractHyperparameters, UpstreamPair):
             if inspect.isfunction(function) and not getattr(function, "__isabstractmethod__", False):
                 setattr(cls, method, named(function))
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        if cls is GradientTransformation:
-            return UpstreamPair.__new__(FunctionPair)
-        return UpstreamPair.__new__(cls)
+    @classmethod
+    def _instantiated(cls) -> Any:
+        return FunctionPair if cls is GradientTransformation else super()._instantiated()
 
     @abc.abstractmethod
     def init(self, params: PyTree) -> PyTree:
@@ -228,13 +247,25 @@ class _FieldsOfNumbers:
 def _fields_of_numbers(cls: type) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names of the dynamic fields that hold a number, and of those that may hold a schedule too, by annotation."""
     try:
-        hints = typing.get_type_hints(cls)
+        hints = typing.get_type_hints(cls, include_extras=True)
     except NameError:  # a class whose annotations cannot be resolved here is not checked
         return (), ()
-    kinds = {name: set(typing.get_args(hints[name])) or {hints[name]} for name in cls._dynamic_fields}
+    kinds = {name: set(_alternatives(hints[name])) for name in cls._dynamic_fields}
     numbers = tuple(name for name, kind in kinds.items() if float in kind and AbstractSchedule not in kind)
     schedules = tuple(name for name, kind in kinds.items() if float in kind and AbstractSchedule in kind)
     return numbers, schedules
+
+
+def _alternatives(hint: Any) -> Iterator[Any]:
+    """The types of which a field holds one, `AbstractSchedule` among them where it may be a schedule."""
+    if typing.get_origin(hint) is Annotated:
+        yield from hint.__metadata__
+        hint = hint.__origin__
+    parts = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else ()
+    for part in parts:
+        yield from _alternatives(part)
+    if not parts:
+        yield hint
 
 
 @final

@@ -1,6 +1,6 @@
 """Equality and hash by value, for trees that hold floats, arrays and tracers."""
 
-import struct
+from struct import pack as _pack
 from typing import Any
 
 import jax
@@ -32,10 +32,10 @@ def _is_array(x: Any) -> bool:
 
 
 def _key(x: Any) -> Any:
-    if _is_array(x):
-        return type(x), x.shape, str(x.dtype), getattr(x, "weak_type", False)
     if type(x) is float:
-        return float, struct.pack("d", x)
+        return float, _pack("d", x)
+    if _is_array(x):
+        return type(x), x.shape, x.dtype, getattr(x, "weak_type", False)
     try:
         return type(x), hash(x)
     except TypeError:
@@ -46,12 +46,14 @@ def _same_kind(x: Any, y: Any) -> bool:
     """Equal in all that costs nothing to look at; for anything but arrays that is all."""
     if x is y:
         return True
-    if _is_array(x) and _is_array(y):
-        return _key(x) == _key(y)
-    if type(x) is not type(y) or isinstance(x, Tracer):
+    if type(x) is not type(y):
         return False
     if type(x) is float:
-        return struct.pack("d", x) == struct.pack("d", y)
+        return _pack("d", x) == _pack("d", y)
+    if _is_array(x):
+        return _key(x) == _key(y)
+    if isinstance(x, Tracer):
+        return False
     try:
         return bool(x == y)
     except Exception:  # a foreign leaf may raise anything in its ==
@@ -59,7 +61,7 @@ def _same_kind(x: Any, y: Any) -> bool:
 
 
 def _same_bytes(x: Any, y: Any) -> bool:
-    if not _is_array(x):
+    if type(x) is float or not _is_array(x):
         return True
     try:
         return _bytes(x) == _bytes(y)

@@ -1,8 +1,11 @@
 """Errors that name the transformation, what it got, and the cure."""
 
 import functools
+import importlib.metadata
 from collections.abc import Callable
 from typing import Any
+
+SUPPORTED_OPTAX = ">=0.2.8,<0.3"
 
 
 class TransformationError(Exception):
@@ -60,6 +63,12 @@ class HyperparameterError(TransformationError, TypeError):
     """A hyperparameter of a type that the field cannot take."""
 
 
+class HyperparameterNameError(TransformationError, TypeError, KeyError):
+    """A name that no hyperparameter bears, or more than one. What an unknown keyword or key raises."""
+
+    __str__ = TransformationError.__str__  # KeyError's own would quote the message
+
+
 class OptionError(TransformationError, ValueError):
     """An option that is none of those on offer."""
 
@@ -103,6 +112,15 @@ def named(method: Callable[..., Any]) -> Callable[..., Any]:
             raise
 
     return call
+
+
+def unsupported_upstream(error: Exception) -> ImportError:
+    """What to raise where the installed Optax lacks a name."""
+    installed = importlib.metadata.version("optax")
+    return ImportError(
+        f"pytreeopt needs optax {SUPPORTED_OPTAX} with all the names of 0.2.8, got {installed} ({in_one_line(error)}); "
+        "install optax==0.2.8"
+    )
 
 
 def require_params(params: Any) -> Any:

@@ -1,5 +1,6 @@
 """Shared arithmetic: upstream's operations and operands, one trace per leaf shape, derivatives that stay finite."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -48,16 +49,22 @@ def keep_dtype(new: Any, old: Any, dtype: Any = None) -> Any:
 
 def update_moment(updates: Any, moments: Any, decay: Any, order: int) -> Any:
     """$(1 - d)\\, g^k + d\\, m$, with the operands in Optax's order."""
-    return leafwise(lambda g, m: (1 - decay) * (g**order) + decay * m, updates, moments)
+    return leafwise(lambda g, m: (1 - decay) * power(g, order) + decay * m, updates, moments)
 
 
 def update_moment_per_elem_norm(updates: Any, moments: Any, decay: Any, order: int) -> Any:
     """As `update_moment` with $|g|^k$, real for complex gradients; `order` is even."""
+    return leafwise(lambda g, m: (1 - decay) * abs_power(g, order) + decay * m, updates, moments)
 
-    def power(g):
-        return g**order if jnp.isrealobj(g) else abs_sq(g) ** (order // 2)
 
-    return leafwise(lambda g, m: (1 - decay) * power(g) + decay * m, updates, moments)
+def power(x: Any, order: int) -> Any:
+    """$x^k$ as upstream's bits, without the time that an eager power takes: several multiplications."""
+    return x if order == 1 else x * x if order == 2 else x**order
+
+
+def abs_power(x: Any, order: int) -> Any:
+    """$|x|^k$ for an even $k$, as upstream's bits, real for complex numbers."""
+    return power(x, order) if jnp.isrealobj(x) else power(abs_sq(x), order // 2)
 
 
 def abs_sq(x: Any) -> Any:
@@ -74,6 +81,27 @@ def bias_correction(moment: Any, decay: Any, count: Any) -> Any:
         return optax.tree.bias_correction(moment, decay, count)
     correction = 1 - jnp.asarray(decay) ** count
     return leafwise(lambda m: m / correction.astype(m.dtype), moment)
+
+
+def leafwise_debiased(f: Callable[..., Any], moments: tuple[Any, ...], decays: tuple[Any, ...], count: Any) -> Any:
+    """Maps `f` over the leaves of moments, each first corrected for its bias: one traced function for it all.
+
+    Eagerly the correction is upstream's compiled helper on the whole tree, as in `bias_correction`.
+    """
+    if not building_a_jaxpr([jax.tree.leaves((moments, decays, count))]):
+        return leafwise(f, *(optax.tree.bias_correction(m, d, count) for m, d in zip(moments, decays, strict=True)))
+    corrections = [1 - jnp.asarray(decay) ** count for decay in decays]
+    debias = lambda *leaves: (x / c.astype(x.dtype) for x, c in zip(leaves, corrections, strict=True))
+    return leafwise(lambda *leaves: f(*debias(*leaves)), *moments)
+
+
+def update_two_moments(updates: Any, mu: Any, nu: Any, b1: Any, b2: Any) -> tuple[Any, Any]:
+    """The averages of $g$ and of $|g|^2$, in one traced function: `update_moment`, `update_moment_per_elem_norm`."""
+
+    def update(g, m, v):
+        return (1 - b1) * g + b1 * m, (1 - b2) * abs_power(g, 2) + b2 * v
+
+    return leafwise(update, updates, mu, nu, outputs=2)
 
 
 @jax.custom_jvp
@@ -96,19 +124,20 @@ def sqrt(x: Any) -> Any:
 
 def divide_by_root(numerator: Any, radicand: Any, eps: Any) -> Any:
     r"""$n / (\sqrt r + \epsilon)$; just $n$ where that is $n/0$, as with $\epsilon = 10^{-8}$ in float16."""
-    guard = vanishes(eps, radicand.dtype)
-    if guard is not False:
-        radicand = one_where_zero(radicand, guard)
-    return numerator / (sqrt(radicand) + eps)
+    return numerator / (sqrt(one_where_zero(radicand, vanishes(eps, radicand.dtype))) + eps)
 
 
 def one_where_zero(x: Any, guard: Any = True) -> Any:
-    """1 where `x` is 0 and `guard` holds, for a divisor.
+    """1 where `x` is 0 and `guard` holds, for a divisor; a guard that is known to be False costs nothing.
 
     A guard must not change how the compiler rounds the rest. So it stands before the division: a select behind it
     would part a product from the sum that follows. And it works in float32, in which the compiler keeps float16
-    values between operations, except across a select in float16.
+    values between operations, except across a select in float16. The sum over no leaves is a Python number.
     """
+    if isinstance(x, int | float):
+        return x if x or not guard else 1
+    if guard is False:
+        return x
     wide = x.astype(jnp.float32) if x.dtype == jnp.float16 else x
     return jnp.where((wide == 0) & guard, 1, wide).astype(x.dtype)
 
@@ -116,6 +145,13 @@ def one_where_zero(x: Any, guard: Any = True) -> Any:
 def copy(tree: Any) -> Any:
     """Fresh buffers with the values of `tree`, for a state that remembers the parameters and may be donated."""
     return jax.tree.map(jnp.copy, tree)
+
+
+def own(given: Any, old: Any) -> Any:
+    """A copy in the dtypes of `old`: a state must not share buffers with what it remembers, or donating it destroys
+    the params or gradients.
+    """
+    return keep_dtype(leafwise(jnp.copy, given), old)
 
 
 def like(x: Any, old: Any) -> Any:
@@ -159,6 +195,24 @@ def nesterov_moment(moment: Any, updates: Any, decay: Any, count: Any) -> Any:
 def inverse_root(x: Any, eps: Any) -> Any:
     r"""$1/\sqrt{x + \epsilon}$ where $x$ is positive, else 0."""
     return jnp.where(x > 0, jax.lax.rsqrt(x + eps), 0.0)
+
+
+@jax.custom_jvp
+def _inverse_sqrt(x: Any) -> Any:
+    return x**-0.5
+
+
+@_inverse_sqrt.defjvp
+def _inverse_sqrt_jvp(primals, tangents):
+    (x,), (x_dot,) = primals, tangents
+    root = x**-0.5
+    slope = -0.5 * root / x
+    return root, jnp.where(jnp.isfinite(slope), slope, 0).astype(root.dtype) * x_dot
+
+
+def inverse_sqrt(x: Any) -> Any:
+    r"""$x^{-1/2}$ whose derivative is 0 where it overflows, as at a squared gradient of 0 plus a tiny $\epsilon$."""
+    return _inverse_sqrt(x) if is_traced(x) else x**-0.5
 
 
 @jax.custom_jvp

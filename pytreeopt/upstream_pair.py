@@ -36,6 +36,9 @@ def _rebuild(cls: type, values: dict[str, Any]) -> Any:
     return cls(**values)
 
 
+_NOTHING = (None, None)
+
+
 class UpstreamPair(optax.GradientTransformationExtraArgs, metaclass=PairMeta):
     """The pair protocol over the methods `init` and `update`."""
 
@@ -43,11 +46,16 @@ class UpstreamPair(optax.GradientTransformationExtraArgs, metaclass=PairMeta):
     update: Callable[..., Any]  # type: ignore[assignment]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        # abc does not stop the instantiation of a tuple subclass.
+        # JAX builds an object at each unflatten: this is all that it costs beside a plain dataclass.
         if cls.__abstractmethods__:  # type: ignore[attr-defined]
-            missing = ", ".join(sorted(cls.__abstractmethods__))  # type: ignore[attr-defined]
-            raise TypeError(f"{cls.__name__} is abstract: it does not define {missing}; use a subclass that does")
-        return tuple.__new__(cls, (None, None))
+            cls = cls._instantiated()
+        return tuple.__new__(cls, _NOTHING)
+
+    @classmethod
+    def _instantiated(cls) -> Any:
+        """Refuses an abstract class, since abc does not stop the instantiation of a tuple subclass."""
+        missing = ", ".join(sorted(cls.__abstractmethods__))  # type: ignore[attr-defined]
+        raise TypeError(f"{cls.__name__} is abstract: it does not define {missing}; use a subclass that does")
 
     _fields = _Hidden()  # type: ignore[assignment]
 

@@ -341,6 +341,13 @@ def test_foreign_pairs_are_coerced(pair, factor):
     assert pytreeopt.coerce(pair) == opt.transforms[1]
 
 
+def test_both_types_of_upstream_are_one():
+    assert pytreeopt.GradientTransformationExtraArgs is pytreeopt.GradientTransformation
+    pair = pytreeopt.GradientTransformation(empty, plain)
+    assert isinstance(pair, optax.GradientTransformation)
+    assert isinstance(pair, optax.GradientTransformationExtraArgs)
+
+
 def test_upstreams_chain_passes_extra_args_to_ours():
     pair = pytreeopt.coerce(optax.GradientTransformationExtraArgs(empty, extra_taker))
     opt = optax.chain(optax.identity(), pytreeopt.chain(pair))

@@ -65,6 +65,18 @@ def test_zero_gradients(opt, dtype):
             assert not np.any(np.isnan(leaf))
 
 
+@pytest.mark.parametrize("opt", [contrib.dadapt_adamw(), contrib.prodigy()], ids=["dadapt_adamw", "prodigy"])
+@pytest.mark.parametrize("jit", [False, True], ids=["eager", "jit"])
+def test_estimates_without_leaves_stay(opt, jit):
+    params = {"a": None, "b": optax.MaskedNode()}
+    state = opt.init(params)
+    first = state.estim_lr
+    for _ in range(2):
+        updates, state = (jax.jit(opt.update) if jit else opt.update)(params, state, params)
+    assert updates == params
+    assert state.estim_lr == first
+
+
 def test_adopt_unclipped_in_float16():
     opt = contrib.scale_by_adopt(use_clipping=False)
     params = params_in("float16")

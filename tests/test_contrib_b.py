@@ -1,6 +1,7 @@
 """Privacy, GaLore, Sophia, Mechanic, Muon, SAM, schedule-free methods and complex parameters: what is special."""
 
 import dataclasses
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -280,6 +281,23 @@ def test_mechanize_starts_from_the_params_of_the_first_update():
     assert_equal(state.x0, PARAMS)
 
 
+def test_sam_averages_the_gradients_of_a_mapped_axis():
+    """Two devices' worth of examples: each sees the mean of both gradients, as in Optax."""
+    targets = jnp.array([[1.0, 2.0], [-3.0, 0.5]])
+    params = jnp.array([0.3, -0.7])
+
+    def steps(o, target):
+        grad_fn = lambda p, step: jax.grad(lambda p: jnp.sum((p - target) ** 4))(p)
+        opt = o.contrib.sam(o.sgd(0.1), o.sgd(0.05), 3, opaque_mode=True, batch_axis_name="batch")
+        return opt.update(grad_fn(params, 0), opt.init(params), params, grad_fn=grad_fn)[0]
+
+    ours, theirs = (
+        jax.vmap(lambda target, o=o: steps(o, target), axis_name="batch")(targets) for o in (pytreeopt, optax)
+    )
+    assert_equal(ours, theirs)
+    assert_equal(ours[0], ours[1])
+
+
 @pytest.mark.parametrize("opaque", [False, True])
 def test_sam_stands_still_on_a_zero_gradient(opaque):
     """Upstream divides zero by zero."""
@@ -355,23 +373,28 @@ def test_a_warm_up_of_no_steps_leaves_the_rate_at_zero():
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
-def test_schedule_free_keeps_dtypes(dtype):
+def test_schedule_free_keeps_the_dtype_of_its_state(dtype):
     params = jax.tree.map(lambda x: x.astype(jnp.bfloat16), PARAMS)
     opt = contrib.schedule_free_sgd(0.1, state_dtype=dtype)
     updates, state = once(opt, params)
-    assert {x.dtype.name for x in jax.tree.leaves(updates)} == {"bfloat16"}
+    assert {x.dtype.name for x in jax.tree.leaves(updates)} == {dtype}
     assert {x.dtype.name for x in jax.tree.leaves(state.z)} == {dtype}
 
 
-def test_a_population_has_its_own_noise():
+@pytest.mark.parametrize("build", [contrib.differentially_private_aggregate, partial(contrib.dpsgd, 0.1)])
+@pytest.mark.parametrize("key", [int, jax.random.PRNGKey, jax.random.key], ids=["int", "raw key", "typed key"])
+def test_a_population_has_its_own_noise(build, key):
+    """With keys in any form: the state's is the typed one that Optax makes of the integer."""
     batch = jax.tree.map(lambda g: jnp.stack([g, -g]), GRADS)
-    keys = jnp.arange(3)
-    noise = jax.vmap(
-        lambda key: contrib.differentially_private_aggregate(1.0, 1.0, key).update(
-            batch, contrib.differentially_private_aggregate(1.0, 1.0, key).init(PARAMS)
-        )[0]["s"]
-    )(keys)
-    assert len(set(noise.tolist())) == 3
+
+    def noise(key):
+        opt = build(1.0, 1.0, key)
+        return opt.update(batch, opt.init(PARAMS))[0]["s"]
+
+    numbers = jnp.arange(3)
+    together = jax.vmap(noise)(numbers if key is int else jax.vmap(key)(numbers))
+    assert len(set(together.tolist())) == 3
+    np.testing.assert_allclose(together, [noise(number) for number in range(3)], rtol=1e-6)
 
 
 def test_a_zero_example_is_not_clipped():

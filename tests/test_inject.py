@@ -113,6 +113,17 @@ def test_extra_arguments_reach_schedules_and_the_inner_transformation():
     assert hash(ours) == hash(pytreeopt.inject_hyperparams(factory)(schedule))
 
 
+def test_bias_is_corrected_in_float32():
+    params = {"w": jnp.linspace(-1, 1, 5, dtype=jnp.float16)}
+    injected = pytreeopt.inject_hyperparams(pytreeopt.adam)(0.5, 0.75, 0.9, eps=0.25)
+    plain = optax.adam(0.5, 0.75, float(np.float16(0.9)), eps=0.25)
+    state, other = injected.init(params), plain.init(params)
+    for _ in range(3):
+        updates, state = injected.update(params, state, params)
+        expected, other = plain.update(params, other, params)
+        assert jnp.array_equal(updates["w"], expected["w"])
+
+
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
 def test_precision_of_hyperparameters(dtype):
     """Numbers are cast to the dtype of the params, as in Optax, or to the one that is asked for."""

@@ -146,16 +146,10 @@ def test_rows_of_schedules_and_transformations_have_names_of_their_own():
 
 ENTRIES = json.loads((pathlib.Path(__file__).parent / "inventory.json").read_text())
 
-# Entries without a default row of their own, and why.
-WITHOUT_ROW = {
-    "WrappedSchedule": "a protocol of its own, init and update without updates: tests/test_schedules.py",
-    "inject_stateful_hyperparams": "the old name of inject_hyperparams",
-}
-
 
 def test_every_entry_has_a_default_row():
     default = {name.partition(",")[0] for name, row in ALL_ROWS.items() if row.default}
-    assert {entry["name"] for entry in ENTRIES} - default == set(WITHOUT_ROW)
+    assert {entry["name"] for entry in ENTRIES} - default == set()
 
 
 def test_every_row_bears_a_public_name():

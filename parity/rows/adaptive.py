@@ -58,6 +58,7 @@ ROWS = {
         complex=False,
         why="real mu_dtype",
     ),
+    "scale_by_amsgrad, biased": Row(lambda o: o.scale_by_amsgrad(bias_correction_mu=False, bias_correction_nu=False)),
     "amsgrad": Row(lambda o: o.amsgrad(1e-2), default=True),
     "amsgrad, biased mu": Row(lambda o: o.amsgrad(1e-2, bias_correction_mu=False)),
     "amsgrad, biased nu": Row(lambda o: o.amsgrad(1e-2, 0.8, 0.9, 1e-4, 1e-6, bias_correction_nu=False)),
@@ -133,6 +134,9 @@ ROWS = {
         complex=False,
         prepare=without_scalars,
         why="upstream refuses complex params",
+    ),
+    "sm3, momentum": Row(
+        lambda o: o.sm3(1e-2, 0.8), complex=False, prepare=without_scalars, why="upstream refuses complex params"
     ),
     "scale_by_rprop": Row(lambda o: o.scale_by_rprop(1e-2), default=True, complex=False, why="jnp.clip is for reals"),
     "scale_by_rprop, options": Row(

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import optax
 
 from parity.row import Row
-from parity.rows.core import MASK, falling, matrices
+from parity.rows.core import MASK, UNTRACED_SCHEDULE, falling, matrices
 
 LABELS = {"scalar": "a", "vector": "b", "layers": [{"kernel": "a", "bias": None}, {}, {"kernel": "z"}]}
 PREFIX = {"scalar": "b", "vector": "a", "layers": "b"}
@@ -171,6 +171,11 @@ ROWS = {
         prepare=spoilt,
         complex=False,
         why=ACCUMULATES_REALS,
+        costly=True,
+    ),
+    "nested: warm-up under a condition": Row(
+        lambda o: o.conditionally_transform(o.adam(o.warmup_cosine_decay_schedule(0.0, 1e-2, 2, 6)), odd),
+        untraced=UNTRACED_SCHEDULE,
         costly=True,
     ),
     "nested: masked callables": Row(

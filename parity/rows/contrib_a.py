@@ -9,6 +9,7 @@ WIDE, PROMOTES = ("float32", "complex64", "float64"), "upstream's schedule turns
 ROWS = {
     "scale_by_acprop": Row(lambda o: o.contrib.scale_by_acprop(eps=1e-3, eps_root=1e-2), default=True),
     "scale_by_acprop, defaults": Row(lambda o: o.contrib.scale_by_acprop()),
+    "scale_by_acprop, options": Row(lambda o: o.contrib.scale_by_acprop(0.8, 0.95, 1e-4, 1e-4)),
     "acprop": Row(lambda o: o.contrib.acprop(1e-2, eps=1e-3, eps_root=1e-2), default=True),
     "acprop, defaults": Row(lambda o: o.contrib.acprop(1e-2)),
     "acprop, options": Row(
@@ -26,6 +27,11 @@ ROWS = {
         dtypes=WIDE,
         why=PROMOTES,
     ),
+    "scale_by_ademamix, options": Row(
+        lambda o: o.contrib.scale_by_ademamix(0.8, 0.9, 0.99, 3.0, 1e-4, 1e-6, "float32"),
+        dtypes=("float32", "bfloat16", "float16"),
+        why="upstream's averages leave mu_dtype where the params are wider",
+    ),
     "ademamix": Row(lambda o: o.contrib.ademamix(1e-2), default=True),
     "ademamix, options": Row(
         lambda o: o.contrib.ademamix(
@@ -42,6 +48,9 @@ ROWS = {
         )
     ),
     "scale_by_simplified_ademamix": Row(lambda o: o.contrib.scale_by_simplified_ademamix(), default=True),
+    "scale_by_simplified_ademamix, options": Row(
+        lambda o: o.contrib.scale_by_simplified_ademamix(0.9, 0.9, 2.0, 1e-4, 1e-6)
+    ),
     "scale_by_simplified_ademamix, schedule": Row(
         lambda o: o.contrib.scale_by_simplified_ademamix(alpha=o.linear_schedule(1.0, 3.0, 5)),
         untraced=UNTRACED_SCHEDULE,
@@ -50,6 +59,11 @@ ROWS = {
     ),
     "scale_by_adopt": Row(
         lambda o: o.contrib.scale_by_adopt(), default=True, complex=False, why="jnp.clip refuses complex numbers"
+    ),
+    "scale_by_adopt, clip": Row(
+        lambda o: o.contrib.scale_by_adopt(clip_value_fn=lambda t: 0.5 + 0.1 * t),
+        complex=False,
+        why="jnp.clip refuses complex numbers",
     ),
     "scale_by_adopt, unclipped": Row(
         lambda o: o.contrib.scale_by_adopt(0.8, 0.99, 1e-4, "float32", nesterov=True, use_clipping=False),
@@ -62,8 +76,14 @@ ROWS = {
         complex=False,
         why="jnp.clip refuses complex numbers",
     ),
+    "adopt, mu_dtype": Row(
+        lambda o: o.contrib.adopt(1e-2, eps=1e-3, mu_dtype="bfloat16"),
+        complex=False,
+        why="jnp.clip refuses complex numbers",
+    ),
     "adopt, complex": Row(lambda o: o.contrib.adopt(1e-2, use_clipping=False), dtypes=("complex64",)),
     "scale_by_cocob": Row(lambda o: o.contrib.scale_by_cocob(), default=True),
+    "scale_by_cocob, options": Row(lambda o: o.contrib.scale_by_cocob(10.0, 1e-3)),
     "cocob": Row(lambda o: o.contrib.cocob(), default=True),
     "cocob, options": Row(
         lambda o: o.contrib.cocob(falling, alpha=10.0, eps=1e-3, weight_decay=0.1, mask=MASK), trees=("nested",)
@@ -113,6 +133,9 @@ ROWS = {
         float32_inside="the root of the count",
         complex=False,
         why="cube roots are real",
+    ),
+    "scale_by_madgrad, options": Row(
+        lambda o: o.contrib.scale_by_madgrad(falling, 0.8, 1e-4), complex=False, why="cube roots are real"
     ),
     "madgrad, defaults": Row(lambda o: o.contrib.madgrad(1e-2), complex=False, why="cube roots are real"),
     "madgrad": Row(

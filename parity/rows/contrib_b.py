@@ -8,8 +8,6 @@ from parity.rows.core import MASK, UNTRACED_SCHEDULE, falling, matrices
 from parity.rows.simple import unseeded
 from pytreeopt.states import GaLoreDimensionNumbers, MuonDimensionNumbers
 
-WIDER = "upstream's updates take the dtype of a wider state"
-
 
 def examples(params, gradients):
     """Gradients of four examples, of which some are clipped."""
@@ -91,6 +89,8 @@ def every_matrix(tree):
 
 TRIPLES = ((4.0, -6.0, 2.0), (3.5, -5.0, 2.0), (2.0, -1.5, 0.5))
 
+CLIPS = "upstream clips, and complex numbers have no order"
+
 ROWS = {
     "differentially_private_aggregate": Row(
         lambda o: o.contrib.differentially_private_aggregate(0.5, 0.1, 0), default=True, prepare=examples
@@ -105,7 +105,7 @@ ROWS = {
         unseeded(lambda o: o.contrib.differentially_private_aggregate(0.5, 0.1)), prepare=examples
     ),
     "dpsgd": Row(unseeded(lambda o: o.contrib.dpsgd(1e-2, 0.5, 0.1, 0)), default=True, prepare=examples),
-    "dpsgd, momentum": Row(unseeded(lambda o: o.contrib.dpsgd(1e-2, 0.5, 0.1, seed=3, momentum=0.9)), prepare=examples),
+    "dpsgd, momentum": Row(unseeded(lambda o: o.contrib.dpsgd(1e-2, 0.5, 0.1, 3, momentum=0.9)), prepare=examples),
     "dpsgd, nesterov": Row(
         unseeded(lambda o: o.contrib.dpsgd(falling, 0.5, 0.1, 3, momentum=0.9, nesterov=True)), prepare=examples
     ),
@@ -115,6 +115,9 @@ ROWS = {
         prepare=without_none,
     ),
     "scale_by_galore, default": Row(lambda o: o.contrib.scale_by_galore(), prepare=without_none),
+    "scale_by_galore, tree": Row(
+        lambda o: o.contrib.scale_by_galore(2, 2, weight_dimension_numbers=GALORE_TREE), prepare=with_ranks
+    ),
     "galore": Row(lambda o: o.contrib.galore(1e-2, rank=2, update_proj_gap=2), default=True, prepare=without_none),
     "galore, options": Row(
         lambda o: o.contrib.galore(falling, 1, 2, 0.25, o.scale_by_lion(), weight_decay=0.1, mask=SOME),
@@ -143,6 +146,8 @@ ROWS = {
         ("obj_fn",),
         default=True,
         no_gradient={"eps": "zero: the clip cuts off what eps alone divides, and a finite difference steps over that"},
+        complex=False,
+        why=CLIPS,
     ),
     "sophia, options": Row(
         lambda o: o.contrib.sophia(
@@ -158,6 +163,8 @@ ROWS = {
             mu_dtype="bfloat16",
         ),
         ("obj_fn",),
+        complex=False,
+        why=CLIPS,
     ),
     "sophia, unclipped": Row(
         lambda o: o.contrib.sophia(1e-2, eps=1e-2, gamma=1.0, clip_threshold=None, update_interval=1), ("obj_fn",)
@@ -170,6 +177,8 @@ ROWS = {
             hessian_diagonal_fn=o.stateless_with_tree_map(squared),
             update_interval=2,
         ),
+        complex=False,
+        why=CLIPS,
     ),
     "mechanize": Row(lambda o: o.contrib.mechanize(o.sgd(1.0))),
     "mechanize, options": Row(lambda o: o.contrib.mechanize(o.adam(0.1), 0.1, 1e-4, 1e-2, 3), default=True),
@@ -189,11 +198,17 @@ ROWS = {
             TRIPLES, 3, 0.9, 1e-3, "bfloat16", nesterov=False, adaptive=True, weight_dimension_numbers=MUON_TREE
         ),
         prepare=as_matrices,
+        costly=True,
     ),
-    "muon": Row(lambda o: o.contrib.muon(1e-2), default=True),
-    "muon, dion": Row(lambda o: o.contrib.muon(1e-2, "dion")),
-    "muon, standard": Row(lambda o: o.contrib.muon(falling, "standard", 3)),
-    "muon, triples": Row(lambda o: o.contrib.muon(1e-2, TRIPLES, 4)),
+    "scale_by_muon, aol": Row(
+        lambda o: o.contrib.scale_by_muon(preconditioning="aol", weight_dimension_numbers=every_matrix),
+        prepare=as_matrices,
+        costly=True,
+    ),
+    "muon": Row(lambda o: o.contrib.muon(1e-2), default=True, costly=True),
+    "muon, dion": Row(lambda o: o.contrib.muon(1e-2, "dion"), costly=True),
+    "muon, standard": Row(lambda o: o.contrib.muon(falling, "standard", 3), costly=True),
+    "muon, triples": Row(lambda o: o.contrib.muon(1e-2, TRIPLES, 4), costly=True),
     "muon, options": Row(
         lambda o: o.contrib.muon(
             1e-2,
@@ -212,32 +227,42 @@ ROWS = {
             adam_weight_decay=0.1,
             adam_learning_rate=falling,
             consistent_rms=0.2,
-        )
+        ),
+        costly=True,
     ),
-    "muon, spectral": Row(lambda o: o.contrib.muon(1e-2, preconditioning="spectral")),
-    "muon, aol": Row(lambda o: o.contrib.muon(1e-2, preconditioning="aol")),
-    "muon, aol, dion": Row(lambda o: o.contrib.muon(1e-2, "dion", preconditioning="aol")),
-    "muon, two rates": Row(lambda o: o.contrib.muon(1e-2, adam_learning_rate=2e-2)),
+    "muon, spectral": Row(
+        lambda o: o.contrib.muon(1e-2, preconditioning="spectral"),
+        dtypes=("float32", "float64", "complex64"),
+        why="JAX has no singular values in half precision",
+        costly=True,
+    ),
+    "muon, aol": Row(lambda o: o.contrib.muon(1e-2, preconditioning="aol"), costly=True),
+    "muon, aol, dion": Row(lambda o: o.contrib.muon(1e-2, "dion", preconditioning="aol"), costly=True),
+    "muon, two rates": Row(lambda o: o.contrib.muon(1e-2, adam_learning_rate=2e-2), costly=True),
     "muon, schatten": Row(
         lambda o: o.contrib.muon(1e-2, preconditioning="schatten"),
         complex=False,
         why="upstream leaves the conjugate out and diverges",
+        costly=True,
     ),
     "muon, function": Row(
         lambda o: o.contrib.muon(
             1e-2, weight_decay=0.1, weight_decay_mask=matrices, muon_weight_dimension_numbers=muon_numbers
         ),
         prepare=with_ranks,
+        costly=True,
     ),
     "muon, prefix": Row(
         lambda o: o.contrib.muon(1e-2, muon_weight_dimension_numbers=MUON_PREFIX, consistent_rms=0.2),
         prepare=with_ranks,
+        costly=True,
     ),
     "muon, schedules": Row(
         lambda o: o.contrib.muon(
             o.linear_schedule(1e-2, 1e-3, 5), weight_decay=falling, adam_weight_decay=falling, nesterov=False
         ),
         untraced=UNTRACED_SCHEDULE,
+        costly=True,
     ),
     "sam": Row(lambda o: o.contrib.sam(o.sgd(1e-2), o.chain(o.contrib.normalize(), o.sgd(0.1))), default=True),
     "sam, three": Row(lambda o: o.contrib.sam(o.adam(1e-2), o.adam(0.1), 3, reset_state=False)),
@@ -255,8 +280,6 @@ ROWS = {
     "schedule_free": Row(lambda o: o.contrib.schedule_free(o.sgd(0.1), 0.1), default=True),
     "schedule_free, options": Row(
         lambda o: o.contrib.schedule_free(o.adam(falling, b1=0.0), falling, 0.8, 1.0, "float32"),
-        casts=True,
-        why=WIDER,
     ),
     "schedule_free, schedule": Row(
         lambda o: o.contrib.schedule_free(o.sgd(0.1), o.warmup_constant_schedule(0.0, 0.1, 3), 0.95),
@@ -273,8 +296,6 @@ ROWS = {
     "schedule_free_adamw, options": Row(
         lambda o: o.contrib.schedule_free_adamw(1e-2, 3, 0.5, 0.9, 1e-4, 0.1, 1.0, "float32"),
         untraced=UNTRACED_SCHEDULE,
-        casts=True,
-        why=WIDER,
     ),
     "split_real_and_imaginary": Row(lambda o: o.contrib.split_real_and_imaginary(o.adam(1e-2)), default=True),
     "split_real_and_imaginary, real only": Row(

@@ -106,10 +106,14 @@ ROWS = {
     ),
     "adam, function": Row(lambda o: o.adam(falling)),
     "nadam": Row(lambda o: o.nadam(1e-2), default=True),
+    "nadam, options": Row(
+        lambda o: o.nadam(1e-2, 0.8, 0.9, 1e-4, 1e-6, "bfloat16"), complex=False, why="real mu_dtype"
+    ),
     "nadam, off": Row(lambda o: o.nadam(1e-2, nesterov=False)),
     "adamw": Row(lambda o: o.adamw(1e-2), default=True),
     "adamw, options": Row(lambda o: o.adamw(1e-2, b1=0.8, b2=0.9, eps=1e-4, eps_root=1e-6, weight_decay=0.1)),
     "adamw, nesterov": Row(lambda o: o.adamw(1e-2, nesterov=True), jit=HALF_GUARD),
+    "adamw, mu_dtype": Row(lambda o: o.adamw(1e-2, mu_dtype="bfloat16"), complex=False, why="real mu_dtype"),
     "adamw, mask": Row(lambda o: o.adamw(1e-2, weight_decay=0.1, mask=MASK), trees=("nested",)),
     "adamw, callable mask": Row(lambda o: o.adamw(1e-2, weight_decay=0.1, mask=matrices)),
     "adamw, schedules": Row(
@@ -126,6 +130,9 @@ ROWS = {
         lambda o: o.adamw(o.join_schedules([o.constant_schedule(1e-2), falling], [4])), untraced=UNTRACED_SCHEDULE
     ),
     "nadamw": Row(lambda o: o.nadamw(1e-2), default=True, jit=HALF_GUARD),
+    "nadamw, options": Row(
+        lambda o: o.nadamw(1e-2, 0.8, 0.9, 1e-4, 1e-6, "bfloat16"), complex=False, why="real mu_dtype"
+    ),
     "nadamw, off": Row(lambda o: o.nadamw(1e-2, weight_decay=0.1, mask=matrices, nesterov=False)),
     "sgd": Row(lambda o: o.sgd(1e-2), default=True),
     "sgd, momentum": Row(lambda o: o.sgd(1e-2, momentum=0.9)),

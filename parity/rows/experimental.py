@@ -90,7 +90,13 @@ ROWS = {
         lambda o: o.experimental.aggregating.add_mean_variance_to_opt(o.sgd(1e-2), 0.8, accumulation_steps=2),
         prepare=per_example,
         casts=True,
-        why=SUM_SQ,
+        dtypes=("float32", "complex64", "float64"),
+        why=f"{SUM_SQ}; in half precision it raises",
+        costly=True,
+    ),
+    "add_mean_variance_to_opt, two axes": Row(
+        lambda o: o.experimental.aggregating.add_mean_variance_to_opt(o.adam(1e-2), per_elt_axis=(0, 1)),
+        prepare=on_a_grid,
         costly=True,
     ),
 }

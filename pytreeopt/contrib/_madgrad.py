@@ -62,10 +62,7 @@ class ScaleByMADGRAD(GradientTransformation):
         )
 
     def _divisor(self, G):
-        guard = vanishes(self.eps, G.dtype)
-        if guard is not False:
-            G = one_where_zero(G, guard)
-        return cbrt(G) + self.eps
+        return cbrt(one_where_zero(G, vanishes(self.eps, G.dtype))) + self.eps
 
 
 @final

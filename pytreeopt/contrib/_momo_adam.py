@@ -101,10 +101,7 @@ class MoMoAdam(GradientTransformation):
         )
 
     def _divisor(self, radicand):
-        guard = vanishes(self.eps, radicand.dtype)
-        if guard is not False:
-            radicand = one_where_zero(radicand, guard)
-        return self.eps + sqrt(radicand)
+        return self.eps + sqrt(one_where_zero(radicand, vanishes(self.eps, radicand.dtype)))
 
 
 momo_adam = MoMoAdam

@@ -79,7 +79,7 @@ class ScheduleFree(GradientTransformation):
         def step(y, old_z, z):
             x = (y - (1.0 - b1) * old_z) / b1
             x = (1.0 - share) * x + share * z
-            return ((b1 * x + (1.0 - b1) * z) - y).astype(y.dtype)
+            return (b1 * x + (1.0 - b1) * z) - y
 
         direction = leafwise(step, params, state.z, z)
         count = optax.safe_increment(state.step_count)

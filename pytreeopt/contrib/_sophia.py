@@ -108,8 +108,9 @@ class ScaleBySophia(GradientTransformation):
         def divide(m, h):
             divisor = jnp.maximum(gamma * h, eps)
             guard = vanishes(eps, divisor.dtype)
-            # A zero over zero is zero; anything else over zero is clipped.
-            return m / (divisor if guard is False else one_where_zero(divisor, guard & (m.astype(jnp.float32) == 0)))
+            if guard is not False:  # a zero over zero is zero; anything else over zero is clipped
+                guard &= m.astype(jnp.float32) == 0
+            return m / one_where_zero(divisor, guard)
 
         direction = leafwise(divide, bias_correction(mu, b1, count), state.nu)
         if threshold is not None:

@@ -21,7 +21,7 @@ def bind(value_fn: Callable[..., Any], extra_args: dict[str, Any]) -> Callable[[
         unknown = sorted(name for name in extra_args if name not in parameters)
         if unknown:
             raise UnexpectedArgumentError(
-                f"got extra arguments that value_fn does not take: {', '.join(unknown)}; "
+                f"got what value_fn does not take. Unexpected keyword arguments: {', '.join(unknown)}; "
                 "pass only value, grad, value_fn and the arguments of value_fn"
             )
     return functools.partial(value_fn, **extra_args)

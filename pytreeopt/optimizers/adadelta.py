@@ -39,10 +39,7 @@ class ScaleByAdaDelta(GradientTransformation):
         eps = self.eps
 
         def step(g, gradients, steps):
-            radicand = gradients + eps
-            guard = vanishes(eps, radicand.dtype)
-            if guard is not False:
-                radicand = one_where_zero(radicand, guard)
+            radicand = one_where_zero(gradients + eps, vanishes(eps, gradients.dtype))
             return sqrt(steps + eps) / sqrt(radicand) * g
 
         e_g = update_moment(updates, state.e_g, self.rho, 2)

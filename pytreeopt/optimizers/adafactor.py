@@ -13,7 +13,7 @@ from pytreeopt.base import AbstractChain, GradientTransformation, Numeric, Scala
 from pytreeopt.errors import require_params, require_state
 from pytreeopt.fields import static, static_dtype, static_tree
 from pytreeopt.leafwise import leafwise
-from pytreeopt.numerics import abs_sq, require_inexact
+from pytreeopt.numerics import abs_sq, inverse_sqrt, require_inexact
 from pytreeopt.states import FactoredState
 from pytreeopt.transforms.accumulate import Ema
 from pytreeopt.transforms.clip import ClipByBlockRms
@@ -89,19 +89,20 @@ class ScaleByFactoredRms(GradientTransformation):
 
         def step(grad, v_row, v_col, v, param):
             dtype = param.dtype
-            unused = jnp.zeros((1,), dtype)
+            # Each its own, as in init.
+            unused, also_unused = jnp.zeros((1,), dtype), jnp.zeros((1,), dtype)
             axes = self._axes(param.shape)
             if axes is None:
                 v = (decay * v + (1.0 - decay) * (abs_sq(grad) + self.epsilon)).astype(dtype)
-                update = grad * v**-0.5
-                return _zero_where_underflown(update, v == 0), unused, unused, v
+                update = grad * inverse_sqrt(v)
+                return _zero_where_underflown(update, v == 0), unused, also_unused, v
             small, large = axes
             grad_sqr = abs_sq(grad) + self.epsilon
             v_row = (decay * v_row + (1.0 - decay) * jnp.mean(grad_sqr, axis=large)).astype(dtype)
             v_col = (decay * v_col + (1.0 - decay) * jnp.mean(grad_sqr, axis=small)).astype(dtype)
             row_mean = jnp.mean(v_row, axis=small - 1 if small > large else small, keepdims=True)
-            row = jnp.expand_dims((v_row / row_mean) ** -0.5, axis=large)
-            col = jnp.expand_dims(v_col**-0.5, axis=small)
+            row = jnp.expand_dims(inverse_sqrt(v_row / row_mean), axis=large)
+            col = jnp.expand_dims(inverse_sqrt(v_col), axis=small)
             underflown = jnp.expand_dims(v_row == 0, large) | jnp.expand_dims(v_col == 0, small)
             return _zero_where_underflown(grad * row * col, underflown), v_row, v_col, unused
 

@@ -14,9 +14,9 @@ from pytreeopt.numerics import (
     bias_correction,
     divide_by_root,
     keep_dtype,
+    leafwise_debiased,
     nesterov_moment,
-    update_moment,
-    update_moment_per_elem_norm,
+    update_two_moments,
     zeros_like,
 )
 from pytreeopt.states import ScaleByAdamState
@@ -61,14 +61,15 @@ class ScaleByAdam(GradientTransformation):
         state = require_state(state, ScaleByAdamState)
         b1, b2, eps, eps_root = self.b1, self.b2, self.eps, self.eps_root
         count = safe_increment(state.count)
-        mu = update_moment(updates, state.mu, b1, 1)
-        nu = update_moment_per_elem_norm(updates, state.nu, b2, 2)
+        mu, nu = update_two_moments(updates, state.mu, state.nu, b1, b2)
+
+        def divide(m, v):
+            return divide_by_root(m, v + eps_root, eps)
+
         if self.nesterov:
-            mu_hat = nesterov_moment(mu, updates, b1, count)
+            direction = leafwise(divide, nesterov_moment(mu, updates, b1, count), bias_correction(nu, b2, count))
         else:
-            mu_hat = bias_correction(mu, b1, count)
-        nu_hat = bias_correction(nu, b2, count)
-        direction = leafwise(lambda m, v: divide_by_root(m, v + eps_root, eps), mu_hat, nu_hat)
+            direction = leafwise_debiased(divide, (mu, nu), (b1, b2), count)
         mu, nu = keep_dtype(mu, state.mu, self.mu_dtype), keep_dtype(nu, state.nu)
         return direction, ScaleByAdamState(count=count, mu=mu, nu=nu)
 

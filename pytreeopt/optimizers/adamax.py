@@ -53,8 +53,7 @@ class ScaleByAdaMax(GradientTransformation):
         b1, b2, eps = self.b1, self.b2, self.eps
 
         def divide(m, v):
-            guard = vanishes(eps, v.dtype)
-            return m / (v if guard is False else one_where_zero(v, guard))
+            return m / one_where_zero(v, vanishes(eps, v.dtype))
 
         count = safe_increment(state.count)
         mu = update_moment(updates, state.mu, b1, 1)

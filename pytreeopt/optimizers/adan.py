@@ -13,6 +13,7 @@ from pytreeopt.numerics import (
     bias_correction,
     divide_by_root,
     keep_dtype,
+    own,
     update_moment,
     update_moment_per_elem_norm,
     zeros_like,
@@ -68,7 +69,7 @@ class ScaleByAdan(GradientTransformation):
         direction = leafwise(lambda m, v: m + weight * v, m_hat, v_hat)
         direction = leafwise(lambda u, n: divide_by_root(u, n + eps_root, eps), direction, n_hat)
         m, v, n = keep_dtype(m, state.m), keep_dtype(v, state.v), keep_dtype(n, state.n)
-        return direction, ScaleByAdanState(m=m, v=v, n=n, g=keep_dtype(updates, state.g), t=t)
+        return direction, ScaleByAdanState(m=m, v=v, n=n, g=own(updates, state.g), t=t)
 
 
 @final

@@ -9,9 +9,8 @@ from optax import safe_increment, tree
 from pytreeopt.base import AbstractChain, GradientTransformation, ScalarOrSchedule
 from pytreeopt.errors import require_params, require_state
 from pytreeopt.fields import static
-from pytreeopt.leafwise import leafwise
 from pytreeopt.linesearch.zoom import ScaleByZoomLinesearch
-from pytreeopt.numerics import keep_dtype, zeros_like
+from pytreeopt.numerics import own, zeros_like
 from pytreeopt.states import ScaleByLBFGSState
 from pytreeopt.transforms.scale import Scale, ScaleByLearningRate
 from pytreeopt.transforms.stateless import Identity
@@ -81,8 +80,8 @@ class ScaleByLBFGS(GradientTransformation):
         direction = _precondition(updates, diff_params_memory, diff_updates_memory, weights, scale, oldest)
         return direction, ScaleByLBFGSState(
             count=safe_increment(state.count),
-            params=_own(params, state.params),
-            updates=_own(updates, state.updates),
+            params=own(params, state.params),
+            updates=own(updates, state.updates),
             diff_params_memory=diff_params_memory,
             diff_updates_memory=diff_updates_memory,
             weights_memory=weights,
@@ -124,11 +123,6 @@ def _precondition(updates, diff_params_memory, diff_updates_memory, weights, sca
     return jax.lax.scan(forward, tree.scale(scale, vector), (indices, alphas))[0]
 
 
-def _own(given, like):
-    """A copy: the state must not share buffers with params and updates, or donating it would destroy them."""
-    return keep_dtype(leafwise(jnp.copy, given), like)
-
-
 def _check_memory(opt: Any) -> None:
     """Looked at only where it is a number; JAX never puts anything else into a static field."""
     if isinstance(opt.memory_size, int) and opt.memory_size < 1:
@@ -142,7 +136,7 @@ class LBFGS(AbstractChain):
     Far fewer steps than gradient descent on full-batch problems of small or medium size; it needs exact gradients
     and the memory of $2m$ copies of the params.
 
-    $$ \theta_t = \theta_{t-1} - \eta_t P_t \nabla f(\theta_{t-1}), \qquad P_t \text{ as in `ScaleByLBFGS`},\
+    $$ \theta_t = \theta_{t-1} - \eta_t P_t \nabla f(\theta_{t-1}), \qquad P_t \text{ as in `ScaleByLBFGS`},\;
     \eta_t \text{ found by the line search} $$
 
     With a line search, `update` needs the keyword arguments `value`, `grad` and `value_fn`; see

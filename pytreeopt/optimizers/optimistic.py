@@ -10,7 +10,7 @@ from pytreeopt.base import AbstractChain, GradientTransformation, Numeric, Scala
 from pytreeopt.errors import OptionError, require_state
 from pytreeopt.fields import called_by_user, dynamic, static, static_dtype
 from pytreeopt.leafwise import leafwise
-from pytreeopt.numerics import zeros_like
+from pytreeopt.numerics import own, zeros_like
 from pytreeopt.optimizers.adam import ScaleByAdam
 from pytreeopt.states import ScaleByOptimisticGradientState
 from pytreeopt.transforms.scale import ScaleByLearningRate
@@ -45,8 +45,7 @@ class ScaleByOptimisticGradient(GradientTransformation):
             return both * g - beta * jnp.where(first, g, previous)
 
         out = leafwise(extrapolate, updates, state.previous_gradient)
-        # A copy: the state may be donated later, and the gradient is the caller's.
-        kept = leafwise(lambda g, old: jnp.array(g, old.dtype, copy=True), updates, state.previous_gradient)
+        kept = own(updates, state.previous_gradient)
         return out, ScaleByOptimisticGradientState(is_initial_step=jnp.array(False), previous_gradient=kept)
 
 

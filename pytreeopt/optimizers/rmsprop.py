@@ -146,8 +146,7 @@ class ScaleByStddev(GradientTransformation):
 
 def _rsqrt(radicand: Any, eps: Any) -> Any:
     """One over the root; 1 where that is 1/0 since `eps` rounds to 0."""
-    guard = vanishes(eps, radicand.dtype)
-    return jax.lax.rsqrt(radicand if guard is False else one_where_zero(radicand, guard))
+    return jax.lax.rsqrt(one_where_zero(radicand, vanishes(eps, radicand.dtype)))
 
 
 def _not_negative(x: Any) -> Any:

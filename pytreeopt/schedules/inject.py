@@ -195,7 +195,7 @@ def inject_hyperparams(
             if name in converters:
                 value = FixedArgument(converters[name](name, value))
             elif name in names or not _is_dynamic(value, ours):
-                value = _fix(name, value)
+                value = fix(name, value)
             arguments[name] = value
         return InjectHyperparams(inner_factory, arguments, hyperparam_dtype)
 
@@ -246,7 +246,8 @@ def _is_dynamic(value: Any, ours: type | None) -> bool:
     return any(isinstance(leaf, AbstractHyperparameters | jax.Array) for leaf in leaves)
 
 
-def _fix(name: str, value: Any) -> FixedArgument:
+def fix(name: str, value: Any) -> FixedArgument:
+    """`value` as a hashable part of the program, trees included."""
     try:
         return FixedArgument(as_static(name, value))
     except TypeError:

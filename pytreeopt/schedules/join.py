@@ -62,7 +62,8 @@ def _piece(schedule: Callable[[Any], Any], step: Any, begin: Any, end: Any) -> A
     """
     elapsed = step if begin is None else step - begin
     if all(map(known, (step, 0 if begin is None else begin, 0 if end is None else end))):
-        mine = (begin is None or not step < begin) and (end is None or step < end)
+        now = python_number(step)  # compared as an array inside a branch being traced it would be traced too
+        mine = (begin is None or not now < begin) and (end is None or now < end)
         return schedule(elapsed) if mine else jax.lax.stop_gradient(schedule(elapsed))
     own = elapsed
     if end is not None:

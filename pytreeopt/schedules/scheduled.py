@@ -52,7 +52,7 @@ def _evaluate(value: Any, count: Any) -> Any:
     if isinstance(value, AbstractSchedule):
         return value(count)
     if isinstance(value, AbstractHyperparameters):
-        native = _takes_schedules(type(value))
+        native = fields_for_schedules(type(value))
         fields = {name: vars(value)[name] for name in value._dynamic_fields if name not in native}
         new = {name: _evaluate(field, count) for name, field in fields.items()}
         changes = {name: field for name, field in new.items() if field is not fields[name]}
@@ -66,10 +66,10 @@ def _evaluate(value: Any, count: Any) -> Any:
 
 
 @functools.cache
-def _takes_schedules(cls: type) -> frozenset[str]:
+def fields_for_schedules(cls: type) -> frozenset[str]:
     """Names of the fields that hold a schedule as such, by annotation."""
     try:
-        hints = typing.get_type_hints(cls)
+        hints = typing.get_type_hints(cls, include_extras=True)
     except NameError:  # a class whose annotations cannot be resolved here: a number will do in any field
         return frozenset()
     return frozenset(name for name, hint in hints.items() if _mentions_schedule(hint))

@@ -48,4 +48,5 @@ from pytreeopt.transforms.freeze import freeze as freeze, selective_transform as
 from pytreeopt.transforms.measure import measure_with_ema as measure_with_ema, snapshot as snapshot
 from pytreeopt.transforms.monitor import monitor as monitor
 from pytreeopt.transforms.noise import add_noise as add_noise
+from pytreeopt.transforms.per_parameter import scale_by_tree as scale_by_tree
 from pytreeopt.transforms.weight_decay import add_decayed_weights as add_decayed_weights

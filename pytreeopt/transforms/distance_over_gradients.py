@@ -64,7 +64,8 @@ class ScaleByDistanceOverGradients(GradientTransformation):
 
         def scale(g, d, s):
             eta = self.global_scale * (d / jnp.sqrt(one_where_zero(s + self.eps)))
-            return (eta * g).reshape(g.shape)  # the sums have shape (1,), which a scalar must not take on
+            # The sums have shape (1,), which a scalar must not take on, and a dtype of their own.
+            return (eta * g).reshape(g.shape).astype(g.dtype)
 
         new_state = ScaleByDistanceOverGradientsState(max_dist, squares, state.init_params)
         return leafwise(scale, updates, max_dist, squares), new_state

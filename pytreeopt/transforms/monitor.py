@@ -6,7 +6,7 @@ from typing import Any, final
 import jax
 
 from pytreeopt.base import AbstractStateless, GradientTransformation, PyTree, coerce
-from pytreeopt.combinators.agreement import filled
+from pytreeopt.combinators.agreement import filled, with_dtypes
 from pytreeopt.combinators.named import named_children
 from pytreeopt.errors import WrongStateError, require_state
 from pytreeopt.fields import Named, is_leaf, static
@@ -51,7 +51,7 @@ class Monitor(GradientTransformation):
         return MonitorState({}, tuple(EmptyState() if callable(m) else coerce(m).init(params) for m in measures))
 
     def update(self, updates, state, params=None, **extra_args):
-        states = require_state(state, MonitorState).measure_states
+        old, states = require_state(state, MonitorState)
         if len(states) != len(self.measures):
             raise WrongStateError(f"has {len(self.measures)} measures, got {len(states)} states")
         measurements, new_states = {}, []
@@ -60,6 +60,8 @@ class Monitor(GradientTransformation):
                 measurements[name] = measure(updates)
             else:
                 measurements[name], measure_state = coerce(measure).update(updates, measure_state, params, **extra_args)
+            if name in old:
+                measurements[name] = with_dtypes(measurements[name], old[name])
             new_states.append(measure_state)
         return updates, MonitorState(measurements, tuple(new_states))
 

@@ -1,0 +1,245 @@
+"""`python -m parity.fuzz`: compares random optimizers with Optax on random trees and gradients, eagerly and compiled.
+
+Examples come in chunks, each drawn from its own seed, so that a run can be split over processes and resumed.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import contextlib
+import json
+import multiprocessing
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import hypothesis
+import jax
+import numpy as np
+import optax
+
+import pytreeopt
+from parity.__main__ import positive, watched
+from parity.draws import cases
+from parity.matrix import fingerprint
+from parity.oracles import Step, compiled, difference, eager
+from parity.problems import Problem, problem_of
+from parity.recipes import Case
+
+ORACLES: dict[str, Callable[[Any], Step]] = {"eager": eager, "jit": compiled}
+EXAMPLES = 20
+RESULTS = Path(".parity/fuzz.jsonl")
+DEFECTS = ("differs", "ours raises")
+
+
+class Verdict(NamedTuple):
+    """What a comparison came to, one of:
+
+    equal: to the bit, over every step.
+    both raise: at the same step.
+    upstream raises, upstream is not finite, upstream changes a shape or dtype: equal up to there, ours goes on.
+    differs, ours raises: a defect.
+    """
+
+    kind: str
+    where: str = ""
+
+
+def judge(case: Case, oracle: str) -> Verdict:
+    """Runs both libraries and compares them step by step."""
+    row = case.row()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        given = problem_of(row, "scalar", "float32", len(case.problem.gradients))
+        wrap = optax.with_extra_args_support if row.extra else lambda tx: tx
+        ours, our_error = run(lambda: ORACLES[oracle](row.build(pytreeopt)), given)
+        theirs, their_error = run(lambda: ORACLES[oracle](wrap(row.build(optax))), given)
+    kept = {"state": ours[0]["state"], "updates": given.params} if ours else None
+    for step, (mine, other) in enumerate(zip(ours, theirs, strict=False)):
+        found = difference(mine, other, f"step {step}" if step else "init")
+        if found.ulp:
+            return explain(mine, other, kept, found.where)
+    if len(ours) < len(theirs):
+        return Verdict("ours raises", our_error)
+    if len(theirs) < len(ours):
+        return Verdict("upstream raises", their_error)
+    return Verdict("both raise", f"{our_error} / {their_error}") if our_error else Verdict("equal")
+
+
+def run(side: Callable[[], Step], given: Problem) -> tuple[list[dict[str, Any]], str]:
+    """What a library returns: the first state, then updates and state of each step; and the error that ends it."""
+    returned: list[dict[str, Any]] = []
+    try:
+        step = side()
+        state = step.init(given.params)
+        returned.append({"state": state})
+        params = given.params
+        for number in range(len(given.gradients)):
+            gradient, extra = given.at(number, params)
+            updates, state = step.update(gradient, state, params, extra)
+            returned.append({"updates": updates, "state": state})
+            params = optax.apply_updates(params, updates)
+    except Exception as error:
+        return returned, f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    return returned, ""
+
+
+def explain(ours: Any, theirs: Any, kept: Any, where: str) -> Verdict:
+    """Whether a difference is one that is meant."""
+    if jax.tree.structure(ours) == jax.tree.structure(theirs):
+        pairs = list(zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True))
+        if any(not finite(y) and finite(x) for x, y in pairs):
+            return Verdict("upstream is not finite", where)
+        kept = {name: kept[name] for name in ours}
+        if jax.tree.structure(kept) == jax.tree.structure(ours):
+            at_start = list(zip(jax.tree.leaves(kept), pairs, strict=True))
+            if any(aval(x) == aval(start) != aval(y) for start, (x, y) in at_start):
+                return Verdict("upstream changes a shape or dtype", where)
+    return Verdict("differs", where)
+
+
+def aval(x: Any) -> tuple[Any, ...]:
+    return jax.numpy.shape(x), jax.numpy.result_type(x)
+
+
+def finite(x: Any) -> bool:
+    """Whether every number in a leaf is finite; keys of random numbers and integers are."""
+    return not jax.numpy.issubdtype(jax.numpy.asarray(x).dtype, jax.numpy.inexact) or bool(
+        np.all(np.isfinite(np.asarray(x)))
+    )
+
+
+class Found(NamedTuple):
+    """A case under one oracle, and what came of it."""
+
+    case: str
+    oracle: str
+    kind: str
+    where: str
+
+
+class Chunk(NamedTuple):
+    """What came of all the cases of a seed: how many of each verdict, and the defects."""
+
+    number: int
+    counts: dict[str, int]
+    defects: list[Found]
+
+
+def findings(number: int, examples: int, shrink: bool = False) -> list[Found]:
+    """Draws cases from the seed `number` and judges them; with `shrink` the first defect is made small and raised."""
+    found: list[Found] = []
+
+    @hypothesis.seed(number)
+    @hypothesis.settings(
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        phases=[hypothesis.Phase.generate, *([hypothesis.Phase.shrink] if shrink else [])],
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    @hypothesis.given(cases())
+    def compare(case: Case) -> None:
+        for oracle in ORACLES:
+            found.append(Found(repr(case), oracle, *judge(case, oracle)))
+            if shrink:
+                assert found[-1].kind not in DEFECTS, text(found[-1])
+
+    compare()
+    return found
+
+
+def text(found: Found) -> str:
+    """A defect, and the row to paste."""
+    return f"{found.oracle}: {found.kind}: {found.where}\n    {found.case}"
+
+
+def run_chunk(number: int, examples: int) -> Chunk:
+    """The chunk `number` of so many examples. What JAX has compiled is forgotten after it, for the memory's sake."""
+    found = findings(number, examples)
+    jax.clear_caches()
+    counts = collections.Counter(one.kind for one in found)
+    return Chunk(number, dict(counts), [one for one in found if one.kind in DEFECTS])
+
+
+def run_chunks(numbers: Sequence[int], examples: int, shards: int) -> Iterator[Chunk]:
+    """Chunks as they are finished, in `shards` processes that are renewed now and then."""
+    if shards == 1:
+        yield from (run_chunk(number, examples) for number in numbers)
+        return
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(shards, context, max_tasks_per_child=5) as pool:
+        waiting = [pool.submit(run_chunk, number, examples) for number in numbers]
+        try:
+            for future in concurrent.futures.as_completed(waiting):
+                yield future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def kept(stamp: dict[str, Any]) -> dict[int, Chunk]:
+    """The chunks of earlier runs that still hold; a line that was cut off is left out."""
+    found = {}
+    for line in RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else ():
+        with contextlib.suppress(json.JSONDecodeError):
+            record = json.loads(line)
+            if stamp.items() <= record.items():
+                defects = [Found(*one) for one in record["defects"]]
+                found[record["number"]] = Chunk(record["number"], record["counts"], defects)
+    return found
+
+
+def keep(chunks: Iterable[Chunk], stamp: dict[str, Any]) -> Iterator[Chunk]:
+    """Passes chunks on, each written down first."""
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    with RESULTS.open("a", encoding="utf-8") as file:
+        for one in chunks:
+            file.write("\n" * (file.tell() > 0) + json.dumps({**one._asdict(), **stamp}))
+            file.flush()
+            yield one
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs what the command line asks for; the exit status is 1 on a defect."""
+    parser = argparse.ArgumentParser("python -m parity.fuzz", description=__doc__.partition(": ")[2])
+    add = parser.add_argument
+    add("--examples", type=positive, default=2000, help="optimizers to draw (default: %(default)s)")
+    add("--shards", type=positive, default=1, metavar="N", help="worker processes (default: %(default)s)")
+    add("--fresh", action="store_true", help=f"forget the finished chunks in {RESULTS}")
+    add("--shrink", type=int, metavar="CHUNK", help="draw this chunk again and make its first defect small")
+    options = parser.parse_args(arguments)
+    if options.shrink is not None:
+        try:
+            findings(options.shrink, EXAMPLES, shrink=True)
+        except AssertionError as error:
+            print(error)
+            return 1
+        print(f"fuzz: no defect in chunk {options.shrink}")
+        return 0
+    if options.fresh:
+        RESULTS.unlink(missing_ok=True)
+    stamp = {"examples": EXAMPLES, "fingerprint": fingerprint(), "hypothesis": hypothesis.__version__}
+    numbers = range(-(-options.examples // EXAMPLES))
+    finished = {number: one for number, one in kept(stamp).items() if number in numbers}
+    todo = [number for number in numbers if number not in finished]
+    new = keep(run_chunks(todo, EXAMPLES, options.shards), stamp)
+    try:
+        for one in watched(new, len(finished), len(numbers), "fuzz", "chunks"):
+            finished[one.number] = one
+            for defect in one.defects:
+                print(f"chunk {one.number}: {text(defect)}", flush=True)
+    except KeyboardInterrupt:
+        print(f"\nfuzz: stopped at {len(finished)} of {len(numbers)} chunks; the same command goes on here")
+        return 130
+    counts = sum((collections.Counter(one.counts) for one in finished.values()), collections.Counter())
+    print("fuzz: " + ", ".join(f"{number} {kind}" for kind, number in counts.most_common()))
+    failed = sorted(number for number, one in finished.items() if one.defects)
+    if failed:
+        print(f"fuzz: defects in chunks {failed}; `python -m parity.fuzz --shrink {failed[0]}` makes one small")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
