@@ -1,0 +1,1 @@
+"""What pytreeopt costs beside Optax: `python -m parity.bench`."""
