@@ -10,11 +10,8 @@ argument. Each part prints its figures and writes a picture:
 """
 
 import argparse
-import os
-import pathlib
 import time
 from collections.abc import Callable, Sequence
-from typing import NoReturn
 
 import jax
 
@@ -24,6 +21,7 @@ import demo_replace
 import demo_sweep
 from demo_report import Report, aligned, plt
 from demo_training import Task
+from example_program import Parser, Setting
 
 PARTS: dict[str, tuple[str, Callable[[Task, int, int], Report]]] = {
     "grid": ("A grid of optimizers trained at once", demo_grid.measure),
@@ -34,25 +32,9 @@ PARTS: dict[str, tuple[str, Callable[[Task, int, int], Report]]] = {
 MIN_STEPS = 40
 
 
-class Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message} (see --help)\n")
-
-
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = Parser(prog="demo.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--seed", type=int, default=0, help="of the split, the initial parameters and the batches (default 0)"
-    )
-    parser.add_argument(
-        "--steps",
-        type=int,
-        default=500,
-        help=f"training steps of grid, sweep and replace, at least {MIN_STEPS} (default 500)",
-    )
-    parser.add_argument(
-        "--out", type=pathlib.Path, default=pathlib.Path("out"), help="folder for the pictures (default out)"
-    )
+    steps = Setting(500, MIN_STEPS, "training steps of grid, sweep and replace")
+    parser = Parser("demo.py", __doc__, steps=steps)
     parser.add_argument(
         "--only",
         nargs="+",
@@ -61,18 +43,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="PART",
         help="the parts to run, of grid, sweep, replace and learn (default all)",
     )
-    options = parser.parse_args(arguments)
-    if not 0 <= options.seed < 2**32:
-        parser.error(f"argument --seed: must be between 0 and 2**32 - 1, got {options.seed}")
-    if options.steps < MIN_STEPS:
-        parser.error(f"argument --steps: must be at least {MIN_STEPS}, got {options.steps}")
-    try:
-        options.out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        parser.error(f"argument --out: cannot make the folder {options.out}: {error.strerror}")
-    if not os.access(options.out, os.W_OK):
-        parser.error(f"argument --out: cannot write into {options.out}")
-    return options
+    return parser.read(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
