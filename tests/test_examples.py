@@ -62,10 +62,9 @@ def test_learned_rates(run):
 
 @pytest.mark.slow
 def test_maml(run):
-    fits = run("maml", "--steps", 400, "--inner", 2)
-    meta, plain = fits.errors["meta-learned"], fits.errors["trained on all"]
-    assert meta[-1] < meta[0]
-    assert meta[-1] < plain[-1]
+    fits = run("maml", "--steps", 100, "--inner", 2)
+    errors = fits.errors["meta-learned"]
+    assert errors[-1] < errors[0] / 2
     assert fits.rates[1] != fits.rates[0]
     assert fits.curves["meta-learned"][-20:].mean() < fits.curves["meta-learned"][:20].mean()
 
