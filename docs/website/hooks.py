@@ -250,7 +250,6 @@ def formula(latex: str, *, display: bool) -> str:
 
 NUMERIC = " | ".join(kind.__name__ for kind in typing.get_args(Numeric))
 SHORT_TYPES = {
-    f"{NUMERIC} | AbstractSchedule | Callable[[Any], Any]": "ScalarOrSchedule",
     NUMERIC: "Numeric",
     "Union[str, type[Any], dtype, SupportsDType, NoneType]": "DTypeLike | None",
 }
@@ -265,7 +264,9 @@ def _short_types(content: str) -> str:
             text = text.replace(long, short)
         return f"<code>{html.escape(text)}</code>"
 
-    return re.sub(r"<code>((?:(?!</code>).)*<autoref\b(?:(?!</code>).)*)</code>", shorten, content)
+    content = re.sub(r"<code>((?:(?!</code>).)*<autoref\b(?:(?!</code>).)*)</code>", shorten, content)
+    # At run time a number, annotated with what else it may be; of that the name alone is left here, without a link.
+    return re.sub(r"<code>Annotated( \| None)?</code>", r"<code>ScalarOrSchedule\1</code>", content)
 
 
 @functools.cache
