@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 from tqdm import tqdm
 
 import example_program
@@ -132,6 +133,8 @@ class Gradients:
                 label = f"{name} gradient" if i == 0 else None
                 curve.plot(ends, value + slope * (ends - decay), color=colour, linewidth=width, label=label)
         curve.set(xlabel="weight decay", ylabel="validation loss where training ends (nats)", xscale="log")
+        curve.set_xticks(self.decays, [f"{decay:.2g}" for decay in self.decays])
+        curve.xaxis.set_minor_locator(NullLocator())
         curve.set_title("The gradients are tangents")
         curve.legend()
         counts, sizes = zip(*self.memory_unrolled.items(), strict=True)

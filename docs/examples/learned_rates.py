@@ -38,10 +38,10 @@ class Rates:
     accuracies: dict[str, float]  # in percent, on the test digits, mean over new orders of the batches
 
     def table(self) -> list[tuple[str, ...]]:
-        counts = {name: sum(np.size(x) for x in jax.tree.leaves(tree)) for name, tree in self.factors.items()}
+        counts = [sum(np.size(x) for x in jax.tree.leaves(self.factors[name])) for name in self.losses]
         return [
             ("learning rates", *self.losses),
-            ("how many", *(f"{count}" for count in counts.values())),
+            ("how many", *(f"{count}" for count in counts)),
             ("validation loss, all factors 1", *(f"{losses[0]:.3f}" for losses in self.losses.values())),
             ("learned", *(f"{losses[-1]:.3f}" for losses in self.losses.values())),
             ("test accuracy, other batches", *(f"{value:.1f} %" for value in self.accuracies.values())),

@@ -107,7 +107,7 @@ class Devices:
         return [
             ("devices", f"{len(self.kept_sharded)}"),
             ("members", f"{len(self.losses)}"),
-            *((f"relative difference, {name}", f"{value:.0e}") for name, value in self.differences.items()),
+            *((f"relative difference, {name}", f"{value:.1e}") for name, value in self.differences.items()),
             ("parameters and state by device, replicated", f"{self.kept_replicated.max() / 2**20:.2f} MiB"),
             ("in shards", f"{self.kept_sharded.max() / 2**20:.2f} MiB"),
         ]
@@ -115,11 +115,12 @@ class Devices:
     def summary(self) -> str:
         ratio = self.kept_replicated.max() / self.kept_sharded.max()
         worst = max(self.differences.values())
-        return f"each of {len(self.kept_sharded)} devices keeps 1/{ratio:.1f}; equal to one device within {worst:.0e}"
+        return f"each of {len(self.kept_sharded)} devices keeps 1/{ratio:.1f}; equal to one device within {worst:.1e}"
 
     def draw(self) -> Figure:
         figure, (members, memory) = plt.subplots(1, 2, figsize=(10, 4.2))
-        shown = members.scatter(self.rates, self.losses, c=self.device, cmap="tab10", s=22)
+        colours = plt.get_cmap("tab10", len(self.kept_sharded))
+        shown = members.scatter(self.rates, self.losses, c=self.device, cmap=colours, s=22)
         members.set(xlabel="learning rate", ylabel="training loss at the end (nats)", xscale="log", yscale="log")
         members.set_title("A population, by the device that trained it")
         figure.colorbar(shown, ax=members, label="device", ticks=range(len(self.kept_sharded)))
@@ -127,6 +128,7 @@ class Devices:
         memory.bar(count - 0.2, self.kept_replicated / 2**20, width=0.4, color=ORANGE, label="replicated")
         memory.bar(count + 0.2, self.kept_sharded / 2**20, width=0.4, color=BLUE, label="in shards")
         memory.set(xlabel="device", ylabel="parameters and state (MiB)")
+        memory.set_ylim(top=1.25 * self.kept_replicated.max() / 2**20)
         memory.set_title("A large model, by what each device keeps")
         memory.legend()
         return figure
