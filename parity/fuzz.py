@@ -6,7 +6,6 @@ Examples come in chunks, each drawn from its own seed, so that a run can be spli
 import argparse
 import collections
 import concurrent.futures
-import contextlib
 import json
 import multiprocessing
 import sys
@@ -23,7 +22,7 @@ import optax
 import pytreeopt
 from parity.__main__ import positive, watched
 from parity.draws import cases
-from parity.matrix import fingerprint
+from parity.matrix import fingerprint, records
 from parity.oracles import Step, compiled, difference, eager
 from parity.problems import Problem, problem_of
 from parity.recipes import Case
@@ -180,14 +179,11 @@ def run_chunks(numbers: Sequence[int], examples: int, shards: int) -> Iterator[C
 
 
 def kept(stamp: dict[str, Any]) -> dict[int, Chunk]:
-    """The chunks of earlier runs that still hold; a line that was cut off is left out."""
+    """The chunks of earlier runs that still hold."""
     found = {}
-    for line in RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else ():
-        with contextlib.suppress(json.JSONDecodeError):
-            record = json.loads(line)
-            if stamp.items() <= record.items():
-                defects = [Found(*one) for one in record["defects"]]
-                found[record["number"]] = Chunk(record["number"], record["counts"], defects)
+    for record in records(RESULTS, stamp):
+        defects = [Found(*one) for one in record["defects"]]
+        found[record["number"]] = Chunk(record["number"], record["counts"], defects)
     return found
 
 

@@ -207,6 +207,15 @@ def fingerprint() -> str:
     return digest.hexdigest()[:16]
 
 
+def records(path: Path, stamp: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The JSON lines of a file that bear a stamp. A line that was cut off when a run was stopped is left out."""
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        with contextlib.suppress(json.JSONDecodeError):
+            record = json.loads(line)
+            if stamp.items() <= record.items():
+                yield record
+
+
 class Store:
     """Finished cells in a file of JSON lines, each with the platform and the fingerprint that it holds for."""
 
@@ -215,17 +224,8 @@ class Store:
         self.stamp = {"platform": platform, "fingerprint": fingerprint()}
 
     def read(self) -> dict[Cell, Result]:
-        """Results that still hold. A line that was cut off when a run was stopped is left out."""
-        found: dict[Cell, Result] = {}
-        if not self.path.exists():
-            return found
-        for line in self.path.read_text(encoding="utf-8").splitlines():
-            with contextlib.suppress(json.JSONDecodeError):
-                record = json.loads(line)
-                if self.stamp.items() <= record.items():
-                    result = from_record(record)
-                    found[result.cell] = result
-        return found
+        """Results that still hold."""
+        return {result.cell: result for result in map(from_record, records(self.path, self.stamp))}
 
     def keep(self, results: Iterable[Result]) -> Iterator[Result]:
         """Passes results on, each written down first; cells whose process died are run again the next time."""

@@ -3,12 +3,11 @@
 import dataclasses
 import difflib
 import functools
-import importlib
 import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from pytreeopt.base import AbstractHyperparameters
+from pytreeopt._classes import concrete_classes
 from pytreeopt.errors import HyperparameterNameError
 from pytreeopt.states import GaLoreDimensionNumbers, MuonDimensionNumbers
 
@@ -63,18 +62,9 @@ def _origin(thing: Any) -> tuple[str, str]:
 @functools.cache
 def own() -> dict[str, type]:
     """The classes of this package that can be made."""
-    for module in ("contrib", "experimental"):
-        importlib.import_module(f"pytreeopt.{module}")
-    found: dict[str, type] = {cls.__name__: cls for cls in (GaLoreDimensionNumbers, MuonDimensionNumbers)}
-    stack: list[type] = [AbstractHyperparameters]
-    while stack:
-        for cls in stack.pop().__subclasses__():
-            stack.append(cls)
-            if cls.__module__.startswith("pytreeopt.") and not (
-                cls.__name__.startswith("_") or inspect.isabstract(cls)
-            ):
-                found[cls.__name__] = cls
-    return found
+    ours = (cls for cls in concrete_classes() if cls.__module__.startswith("pytreeopt."))
+    public = (cls for cls in ours if not cls.__name__.startswith("_"))
+    return {cls.__name__: cls for cls in (GaLoreDimensionNumbers, MuonDimensionNumbers, *public)}
 
 
 def name_of(thing: Any) -> str | None:

@@ -21,7 +21,7 @@ from flax import struct
 from jax.core import Tracer
 from typing_extensions import dataclass_transform
 
-from pytreeopt import equality
+from pytreeopt.equality import ByValue
 from pytreeopt.errors import HyperparameterError, WrongStateError, named
 from pytreeopt.fields import as_static, as_static_tree, is_leaf, static
 from pytreeopt.upstream_pair import UpstreamPair
@@ -35,7 +35,7 @@ _NUMBERS = float | int | complex | jax.Array | np.ndarray | np.generic
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(struct.field,))
-class AbstractHyperparameters(metaclass=abc.ABCMeta):
+class AbstractHyperparameters(ByValue, metaclass=abc.ABCMeta):
     """A frozen dataclass of hyperparameters, registered with JAX: dynamic fields are leaves, static ones are not.
 
     Every subclass is made a `flax.struct.dataclass` here, whether or not it wears the decorator.
@@ -84,15 +84,6 @@ class AbstractHyperparameters(metaclass=abc.ABCMeta):
                         f"{cls.__name__}.of: {type(source).__name__} has no field {field.name!r}; give it by keyword"
                     ) from None
         return cls(**given)
-
-    def __eq__(self, other: object) -> bool:
-        return equality.equal(self, other)
-
-    def __ne__(self, other: object) -> bool:
-        return not equality.equal(self, other)
-
-    def __hash__(self) -> int:
-        return equality.hash_value(self)
 
 
 def as_dynamic(name: str, value: Any) -> Any:

@@ -5,12 +5,12 @@ from typing import Any
 import optax
 from flax import struct
 
-from pytreeopt import equality
 from pytreeopt.base import GradientTransformation, PyTree, coerce
+from pytreeopt.equality import ByValue
 
 
 @struct.dataclass(eq=False)
-class Bound:
+class Bound(ByValue):
     """An optimizer together with its state, to be carried as one.
 
     Args:
@@ -31,15 +31,6 @@ class Bound:
         """
         updates, state = self.optimizer.update(grads, self.state, params, **extra_args)
         return optax.apply_updates(params, updates), Bound(self.optimizer, state)
-
-    def __eq__(self, other: object) -> bool:
-        return equality.equal(self, other)
-
-    def __ne__(self, other: object) -> bool:
-        return not equality.equal(self, other)
-
-    def __hash__(self) -> int:
-        return equality.hash_value(self)
 
 
 def bind(optimizer: Any, params: PyTree) -> Bound:

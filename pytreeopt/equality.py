@@ -8,6 +8,19 @@ import numpy as np
 from jax.core import Tracer
 
 
+class ByValue:
+    """What is equal, and hashes, by `equal` and `hash_value`."""
+
+    def __eq__(self, other: object) -> bool:
+        return equal(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not equal(self, other)
+
+    def __hash__(self) -> int:
+        return hash_value(self)
+
+
 def equal(a: Any, b: Any) -> bool:
     """Same type, structure and leaves. Device bytes are compared only when all else is equal; never raises."""
     if a is b:

@@ -44,7 +44,7 @@ def keep_dtype(new: Any, old: Any, dtype: Any = None) -> Any:
     """`new` in `dtype`, or in the dtypes of `old`: a state keeps its dtypes whatever the gradients bring."""
     if dtype is not None:
         return leafwise(lambda x: x.astype(dtype), new)
-    return leafwise(lambda x, like: x if x.dtype == like.dtype else x.astype(like.dtype), new, old)
+    return leafwise(like, new, old)
 
 
 def update_moment(updates: Any, moments: Any, decay: Any, order: int) -> Any:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 
 import pytreeopt
 from parity.oracles import x64
@@ -17,6 +18,7 @@ from pytreeopt.base import AbstractSchedule
 
 DEFAULT = {name: row for name, row in ROWS.items() if row.default}
 STEPS = 3
+every_row = pytest.mark.parametrize("row", [pytest.param(row, id=name) for name, row in DEFAULT.items()])
 
 __all__ = [
     "DEFAULT",
@@ -30,6 +32,7 @@ __all__ = [
     "with_leaf",
     "x64",
     "build",
+    "every_row",
     "spellings",
     "start",
 ]

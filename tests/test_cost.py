@@ -73,7 +73,7 @@ def test_an_update_without_jit_is_less_work_than_upstreams(name, most):
     assert calls[0] <= most * calls[1] + 150  # what a call costs whatever the number of leaves
 
 
-@pytest.mark.parametrize("kind", [lambda x: x, contestants.arrays], ids=["numbers", "arrays"])
+@pytest.mark.parametrize("kind", [lambda x: x, pytreeopt.as_arrays], ids=["numbers", "arrays"])
 def test_unflatten_does_little_beside_a_plain_dataclass(kind):
     """Each leaf costs at most the look at one array."""
     counts = []
@@ -81,7 +81,7 @@ def test_unflatten_does_little_beside_a_plain_dataclass(kind):
         leaves, treedef = jax.tree.flatten(kind(opt))
         jax.tree.unflatten(treedef, leaves)
         counts.append(python_calls(lambda leaves=leaves, treedef=treedef: jax.tree.unflatten(treedef, leaves)))
-    assert counts[0] <= counts[1] + 5 + (4 * 6 if kind is contestants.arrays else 0)
+    assert counts[0] <= counts[1] + 5 + (4 * 6 if kind is pytreeopt.as_arrays else 0)
 
 
 def test_an_excess_is_bounded():

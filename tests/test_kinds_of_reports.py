@@ -12,12 +12,11 @@ import pytest
 from jax.extend.core import Var
 
 import pytreeopt
-from laws import DEFAULT, build, given, start, x64
+from laws import DEFAULT, build, every_row, given, start, x64
 from parity.rows import SCHEDULES
 from pytreeopt.base import GradientTransformation
 from test_structure import PUBLIC
 
-every_row = pytest.mark.parametrize("row", [pytest.param(row, id=name) for name, row in DEFAULT.items()])
 TRANSFORMATIONS = [cls for cls in PUBLIC if issubclass(cls, GradientTransformation) and cls.__name__ != "FunctionPair"]
 
 
@@ -105,17 +104,17 @@ def test_works_in_bfloat16_under_wrappers_that_choose_at_run_time(row):
 
 
 @pytest.mark.parametrize(
-    "opt",
+    "row",
     [
-        pytest.param(opt, id=name)
-        for name, opt in ((name, build(row)) for name, row in DEFAULT.items())
-        if "learning_rate" in type(opt)._schedulable_fields
+        pytest.param(row, id=name)
+        for name, row in DEFAULT.items()
+        if "learning_rate" in type(build(row))._schedulable_fields
     ],
 )
-def test_a_schedule_and_a_number_take_turns_on_one_state(opt):
+def test_a_schedule_and_a_number_take_turns_on_one_state(row):
     """A run on a schedule goes on with a number, and returns to the schedule where it left it."""
-    at = given(DEFAULT[next(name for name, row in DEFAULT.items() if build(row) == opt)])
-    number, schedule = opt, opt.replace(learning_rate=pytreeopt.linear_schedule(0.1, 0.0, 10))
+    number, at = build(row), given(row)
+    schedule = number.replace(learning_rate=pytreeopt.linear_schedule(0.1, 0.0, 10))
 
     def run(params, gradient, extra):
         states = [schedule.init(params)]

@@ -10,9 +10,9 @@ import pytest
 from flax import serialization
 
 from laws import (
-    DEFAULT,
     STEPS,
     build,
+    every_row,
     float_leaves,
     given,
     holds_schedule,
@@ -25,8 +25,6 @@ from laws import (
 )
 from pytreeopt.errors import TransformationError
 from pytreeopt.states import EmptyState
-
-every_row = pytest.mark.parametrize("row", [pytest.param(row, id=name) for name, row in DEFAULT.items()])
 
 
 def aval(x):

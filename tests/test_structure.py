@@ -42,7 +42,7 @@ FLOORS = (
     ("linesearch",),
     ("optimizers",),
     ("contrib", "experimental"),
-    ("_paths", "_counts", "_hyperparams", "_registry", "_config", "population", "bound"),
+    ("_classes", "_paths", "_counts", "_hyperparams", "_registry", "_config", "population", "bound"),
     ("interop",),
 )
 RE_EXPORTS = {"transforms/__init__.py", "schedules/__init__.py", "__init__.py"}  # upstream's namespaces cross floors

@@ -43,11 +43,6 @@ def as_argument(opt: Any, params: Any) -> Step:
     return Step(lambda: lambda opt, g, s, p: opt.update(g, s, p), (opt, params, opt.init(params), params))
 
 
-def arrays(opt: Any) -> Any:
-    """The optimizer with arrays for its Python numbers."""
-    return jax.tree.map(jnp.asarray, opt)
-
-
 def steps(leaves: int) -> dict[str, Step]:
     """The step of every contestant, by name."""
     params = tree(leaves)
@@ -55,12 +50,12 @@ def steps(leaves: int) -> dict[str, Step]:
     made = {
         OPTAX: closed_over(optax.adamw(RATE), params),
         CLOSED: closed_over(ours, params),
-        ARGUMENT: as_argument(arrays(ours), params),
+        ARGUMENT: as_argument(pytreeopt.as_arrays(ours), params),
         NUMBERS: as_argument(ours, params),
         INJECT: closed_over(optax.inject_hyperparams(optax.adamw)(RATE), params),
     }
     if importlib.util.find_spec(TJAX):
         from tjax.gradient import AdamW  # type: ignore[import-not-found]
 
-        made[TJAX] = as_argument(arrays(AdamW(RATE)), params)
+        made[TJAX] = as_argument(pytreeopt.as_arrays(AdamW(RATE)), params)
     return made

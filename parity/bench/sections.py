@@ -16,7 +16,7 @@ from flax import struct
 import pytreeopt
 from parity.bench import contestants, cost
 from parity.bench.clock import Clock, Times, python_calls, ratio, without_collector
-from parity.bench.contestants import ARGUMENT, CLOSED, INJECT, NUMBERS, OPTAX, RATE, TJAX, Step, arrays, tree
+from parity.bench.contestants import ARGUMENT, CLOSED, INJECT, NUMBERS, OPTAX, RATE, TJAX, Step, tree
 from parity.bench.tables import Line
 from parity.rows import ROWS
 
@@ -130,7 +130,7 @@ def objects(clock: Clock) -> Iterator[Line]:
         "hash": (PLAIN, lambda: hash(ours), lambda: hash(plain), None),
         "equality": (PLAIN, lambda: ours == pytreeopt.adamw(RATE), lambda: plain == Plain(RATE), None),
     }
-    for what, kind in (("unflatten, Python numbers", lambda x: x), ("unflatten, arrays", arrays)):
+    for what, kind in (("unflatten, Python numbers", lambda x: x), ("unflatten, arrays", pytreeopt.as_arrays)):
         (leaves, treedef), (plain_leaves, plain_treedef) = map(jax.tree.flatten, (kind(ours), kind(plain)))
         own = lambda leaves=leaves, treedef=treedef: jax.tree.unflatten(treedef, leaves)
         other = lambda leaves=plain_leaves, treedef=plain_treedef: jax.tree.unflatten(treedef, leaves)
@@ -182,7 +182,10 @@ def imports(clock: Clock) -> Iterator[Line]:
 def population(clock: Clock) -> Iterator[Line]:
     rates = jnp.logspace(-3, -1, 64)
     together, alone = jax.jit(jax.vmap(cost.train)), jax.jit(cost.train)
-    stacked, members = jax.vmap(pytreeopt.adamw)(rates), [arrays(pytreeopt.adamw(float(rate))) for rate in rates]
+    stacked, members = (
+        jax.vmap(pytreeopt.adamw)(rates),
+        [pytreeopt.as_arrays(pytreeopt.adamw(float(rate))) for rate in rates],
+    )
     one_by_one = "one after another"
     runs = {
         "vmapped": lambda: jax.block_until_ready(together(stacked)),

@@ -1,5 +1,6 @@
 """Schedule-free optimization: averaging in place of a learning rate schedule."""
 
+import abc
 from typing import final
 
 import jax.numpy as jnp
@@ -94,7 +95,7 @@ def _share(weight, total):
 
 
 class _AbstractScheduleFree(GradientTransformation):
-    """An optimizer that is `ScheduleFree` around one of its own. Subclasses have the fields that `_free` reads."""
+    """An optimizer that is `ScheduleFree` around one of its own. To write one: implement `_base`."""
 
     @property
     def schedule_free(self) -> ScheduleFree:
@@ -102,8 +103,9 @@ class _AbstractScheduleFree(GradientTransformation):
         rate = _warmed_up(self)
         return ScheduleFree.of(self, base_optimizer=self._base(rate), learning_rate=rate)
 
+    @abc.abstractmethod
     def _base(self, rate: ScalarOrSchedule) -> GradientTransformation:
-        raise TypeError(f"{type(self).__name__} is abstract: it does not define _base; use a subclass that does")
+        """The optimizer inside, at this rate."""
 
     def init(self, params):
         return self.schedule_free.init(params)

@@ -121,9 +121,6 @@ class AverageIncrementallyUpdates(_AbstractAverageIncrementally):
         accumulation_steps: number of microbatches, at least 1.
     """
 
-    per_elt_axis: int | Sequence[int] | None = static()
-    accumulation_steps: int = static()
-
 
 @final
 class AverageIncrementallyAggregator(_AbstractAverageIncrementally, AbstractAggregator):
@@ -133,6 +130,3 @@ class AverageIncrementallyAggregator(_AbstractAverageIncrementally, AbstractAggr
         per_elt_axis: the axis of the examples, or several.
         accumulation_steps: number of microbatches, at least 1.
     """
-
-    per_elt_axis: int | Sequence[int] | None = static()
-    accumulation_steps: int = static()

@@ -80,11 +80,6 @@ class Process(_AbstractProcess):
         aggregator_has_aux: the aggregator returns a pair of updates and a dict of extra arguments for the optimizer.
     """
 
-    preprocessor: GradientTransformation
-    aggregator: GradientTransformation
-    postprocessor: GradientTransformation
-    aggregator_has_aux: bool = static(False)
-
 
 @final
 class AggregatorProcess(_AbstractProcess, AbstractAggregator):
@@ -96,11 +91,6 @@ class AggregatorProcess(_AbstractProcess, AbstractAggregator):
         postprocessor: an optimizer.
         aggregator_has_aux: the aggregator returns a pair of updates and a dict of extra arguments for the optimizer.
     """
-
-    preprocessor: GradientTransformation
-    aggregator: GradientTransformation
-    postprocessor: GradientTransformation
-    aggregator_has_aux: bool = static(False)
 
 
 @final

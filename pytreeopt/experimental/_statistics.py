@@ -13,7 +13,7 @@ from pytreeopt.errors import StructureError, require_state
 from pytreeopt.experimental._averages import AbstractAggregator, check_steps
 from pytreeopt.fields import static
 from pytreeopt.leafwise import leafwise
-from pytreeopt.numerics import keep_dtype, zeros_like
+from pytreeopt.numerics import keep_dtype, update_moment, zeros_like
 from pytreeopt.states import EmptyState, PerElementMeanAndSumSqDiffGradsState, PerElementMeanAndVarianceEMAState
 
 
@@ -110,12 +110,11 @@ class TrackPerElementMeanAndVarianceWithEma(GradientTransformation):
 
     def update(self, updates, state, params=None, *, sum_sq_diff_grads, sample_size, **extra_args):
         state = require_state(state, PerElementMeanAndVarianceEMAState)
-        decay = self.ema_decay
         per_sample = 1 / (sample_size - 1)
         variance = tree.scale(per_sample, sum_sq_diff_grads)
 
         def average(new, old):
-            return keep_dtype(leafwise(lambda x, y: (1.0 - decay) * x + decay * y, new, old), old)
+            return keep_dtype(update_moment(new, old, self.ema_decay, 1), old)
 
         return updates, PerElementMeanAndVarianceEMAState(
             count=jnp.asarray(safe_increment(state.count)),

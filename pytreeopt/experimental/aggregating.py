@@ -22,10 +22,12 @@ from pytreeopt.experimental._statistics import (
     PerElementMeanAndSumSqDiffGrads as PerElementMeanAndSumSqDiffGrads,
     TrackPerElementMeanAndVarianceWithEma as TrackPerElementMeanAndVarianceWithEma,
 )
+from pytreeopt.states import (
+    AccumulateAvgUpdatesState as AccumulateAvgUpdatesState,
+    PerElementMeanAndSumSqDiffGradsState as PerElementMeanAndSumSqDiffGradsState,
+    PerElementMeanAndVarianceEMAState as PerElementMeanAndVarianceEMAState,
+)
 
-AccumulateAvgUpdatesState = _upstream.AccumulateAvgUpdatesState
-PerElementMeanAndSumSqDiffGradsState = _upstream.PerElementMeanAndSumSqDiffGradsState
-PerElementMeanAndVarianceEMAState = _upstream.PerElementMeanAndVarianceEMAState
 AggregatedUpdates = _upstream.AggregatedUpdates
 Aggregator = _upstream.Aggregator
 AggregatorUpdateFn = _upstream.AggregatorUpdateFn

@@ -12,10 +12,10 @@ import numpy as np
 from jax import export
 
 from pytreeopt import states
+from pytreeopt._classes import concrete_classes
 from pytreeopt.base import AbstractHyperparameters
 from pytreeopt.contrib._dog import InitStep
 from pytreeopt.fields import Named, StaticTree
-from pytreeopt.interop.classes import concrete_classes
 from pytreeopt.schedules.scheduled import ScheduledState
 
 _registered: set[type] = set()

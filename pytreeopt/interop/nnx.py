@@ -4,8 +4,8 @@ from typing import Any
 
 from flax import nnx
 
+from pytreeopt._classes import concrete_classes
 from pytreeopt.base import AbstractHyperparameters, coerce
-from pytreeopt.interop.classes import concrete_classes
 from pytreeopt.interop.optax import as_arrays
 
 

@@ -11,6 +11,15 @@ from pytreeopt.schedules.piecewise import PiecewiseInterpolateSchedule
 class _AbstractOneCycle(AbstractSchedule):
     """A schedule that is a piecewise one. To write one: implement `phases`."""
 
+    transition_steps: int = static()
+    peak_value: Numeric  # pyright: ignore[reportGeneralTypeIssues]
+    pct_start: float = static(0.3)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.transition_steps <= 0:
+            raise ValueError(f"{type(self).__name__}: transition_steps must be positive, got {self.transition_steps}")
+
     @property
     @abc.abstractmethod
     def phases(self) -> PiecewiseInterpolateSchedule:
@@ -18,10 +27,6 @@ class _AbstractOneCycle(AbstractSchedule):
 
     def __call__(self, count: Any) -> Any:
         return self.phases(count)
-
-    def _check_length(self, steps: int) -> None:
-        if steps <= 0:
-            raise ValueError(f"{type(self).__name__}: transition_steps must be positive, got {steps}")
 
 
 @final
@@ -44,16 +49,9 @@ class LinearOneCycleSchedule(_AbstractOneCycle):
         https://arxiv.org/abs/1708.07120
     """
 
-    transition_steps: int = static()
-    peak_value: Numeric  # pyright: ignore[reportGeneralTypeIssues]
-    pct_start: float = static(0.3)
     pct_final: float = static(0.85)
     div_factor: Numeric = 25.0
     final_div_factor: Numeric = 1e4
-
-    def __post_init__(self):
-        super().__post_init__()
-        self._check_length(self.transition_steps)
 
     @property
     def phases(self) -> PiecewiseInterpolateSchedule:
@@ -85,15 +83,8 @@ class CosineOneCycleSchedule(_AbstractOneCycle):
         https://arxiv.org/abs/1708.07120
     """
 
-    transition_steps: int = static()
-    peak_value: Numeric  # pyright: ignore[reportGeneralTypeIssues]
-    pct_start: float = static(0.3)
     div_factor: Numeric = 25.0
     final_div_factor: Numeric = 1e4
-
-    def __post_init__(self):
-        super().__post_init__()
-        self._check_length(self.transition_steps)
 
     @property
     def phases(self) -> PiecewiseInterpolateSchedule:

@@ -1,4 +1,4 @@
-"""The classes that other libraries want to be told of."""
+"""The classes that plain data may name and that other libraries want to be told of."""
 
 import importlib
 
