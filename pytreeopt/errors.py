@@ -5,6 +5,8 @@ import importlib.metadata
 from collections.abc import Callable
 from typing import Any
 
+import jax
+
 SUPPORTED_OPTAX = ">=0.2.8,<0.3"
 
 
@@ -99,6 +101,10 @@ def in_one_line(error: Exception, length: int = 200) -> str:
     return text if len(text) <= length else text[:length] + "..."
 
 
+def _is_python_number(x: Any) -> bool:
+    return type(x) in (bool, int, float, complex)
+
+
 def named(method: Callable[..., Any]) -> Callable[..., Any]:
     """Checks the hyperparameters' types before `init` or `update` and puts the class's name on errors."""
 
@@ -110,6 +116,16 @@ def named(method: Callable[..., Any]) -> Callable[..., Any]:
         except TransformationError as error:
             error.rise_through(type(self).__name__, method.__name__)
             raise
+        except AttributeError as error:
+            number = error.obj
+            # A function of the user's may stumble over a number of its own: that is not for us to explain.
+            if not _is_python_number(number) or not any(map(_is_python_number, jax.tree.leaves(args))):
+                raise
+            kind = ParamsKindError(
+                f"needs arrays as leaves, got a Python {type(number).__name__}; give jax.tree.map(jnp.asarray, tree)"
+            )
+            kind.rise_through(type(self).__name__, method.__name__)
+            raise kind from error
 
     return call
 

@@ -159,6 +159,12 @@ def like(x: Any, old: Any) -> Any:
     return x if x.dtype == old.dtype else x.astype(old.dtype)
 
 
+def in_precision_of(x: Any, leaf: Any) -> Any:
+    """The array `x` in the dtype of a leaf, unless that is an integer, which would round it, or a Python number."""
+    dtype = getattr(leaf, "dtype", x.dtype)
+    return x.astype(dtype) if jnp.issubdtype(dtype, jnp.inexact) else x
+
+
 def value_at(hyperparameter: Any, count: Any) -> Any:
     """The value of a number or schedule; of a schedule weakly typed, so that it promotes as a number would."""
     return as_dynamic("value", hyperparameter(count)) if callable(hyperparameter) else hyperparameter

@@ -230,6 +230,45 @@ def test_equal_leaves_get_noise_of_their_own(make):
     assert not np.any(updates["a"] == updates["b"])
 
 
+# Odd leaves
+
+LEAVES = {
+    "int32": lambda x: jnp.round(x).astype(jnp.int32),
+    "uint8": lambda x: jnp.abs(jnp.round(x)).astype(jnp.uint8),
+    "bool": lambda x: x > 0,
+    "NumPy": np.asarray,
+    "Python": lambda x: float(x.ravel()[0]),
+    "no elements": lambda x: x[:0],
+}
+
+
+@pytest.mark.parametrize("leaf", LEAVES.values(), ids=LEAVES)
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda library: library.sgd(0.1),
+        lambda library: library.contrib.normalize(),
+        lambda library: library.normalize_by_update_norm(),
+        lambda library: library.clip_by_block_rms(0.5),
+        lambda library: library.scale_by_distance_over_gradients(),
+    ],
+    ids=["sgd", "normalize", "normalize_by_update_norm", "clip_by_block_rms", "distance"],
+)
+def test_gradients_of_any_kind_are_scaled_as_in_optax(build, leaf):
+    """An integer is not the precision in which to compute a factor."""
+    params = jax.tree.map(lambda x: x, PARAMS) if leaf is not LEAVES["no elements"] else jax.tree.map(leaf, PARAMS)
+    gradients = jax.tree.map(leaf, PARAMS)
+    ours, theirs = build(o), build(optax)
+    try:
+        expected, _ = theirs.update(gradients, theirs.init(params), params)
+    except (AttributeError, TypeError, ValueError):
+        with pytest.raises(AttributeError, match="needs arrays as leaves, got a Python float; give"):
+            ours.update(gradients, ours.init(params), params)
+        return
+    updates, _ = ours.update(gradients, ours.init(params), params)
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-6), updates, expected)
+
+
 # Derivatives by the params
 
 

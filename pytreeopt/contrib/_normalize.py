@@ -4,7 +4,7 @@ from typing import final
 
 from pytreeopt.base import AbstractStateless
 from pytreeopt.leafwise import leafwise
-from pytreeopt.numerics import norm, one_where_zero
+from pytreeopt.numerics import in_precision_of, norm, one_where_zero
 
 
 @final
@@ -13,7 +13,7 @@ class Normalize(AbstractStateless):
 
     def transform(self, updates, params):
         length = one_where_zero(norm(updates))
-        return leafwise(lambda g: g / length.astype(g.dtype), updates)
+        return leafwise(lambda g: g / in_precision_of(length, g), updates)
 
 
 normalize = Normalize

@@ -10,7 +10,7 @@ from pytreeopt.base import GradientTransformation, Numeric
 from pytreeopt.errors import require_params, require_state
 from pytreeopt.fields import static_dtype
 from pytreeopt.leafwise import leafwise
-from pytreeopt.numerics import one_where_zero, require_inexact, sqrt
+from pytreeopt.numerics import in_precision_of, one_where_zero, require_inexact, sqrt
 from pytreeopt.states import ScaleByDistanceOverGradientsState
 
 
@@ -65,7 +65,7 @@ class ScaleByDistanceOverGradients(GradientTransformation):
         def scale(g, d, s):
             eta = self.global_scale * (d / jnp.sqrt(one_where_zero(s + self.eps)))
             # The sums have shape (1,), which a scalar must not take on, and a dtype of their own.
-            return (eta * g).reshape(g.shape).astype(g.dtype)
+            return in_precision_of((eta * g).reshape(jnp.shape(g)), g)
 
         new_state = ScaleByDistanceOverGradientsState(max_dist, squares, state.init_params)
         return leafwise(scale, updates, max_dist, squares), new_state
