@@ -43,14 +43,17 @@ def given(row: Row, dtype: str = "float32", steps: int = STEPS) -> Problem:
     return problem_of(row, row.tree, dtype, steps)
 
 
-def run(opt: Any, at: Problem) -> Any:
-    """Parameters after a few updates."""
-    params, state = at.params, opt.init(at.params)
-    for step in range(len(at.gradients)):
-        gradient, extra = at.at(step, params)
+def run(row: Row, opt: Any, at: Problem) -> Any:
+    """Parameters after a few updates, of which one is compiled."""
+
+    def step(carry, now):
+        params, state = carry
+        gradient, extra = at._replace(gradients=[now[0]], extra=[now[1]]).at(0, params)
         updates, state = opt.update(gradient, state, params, **extra)
-        params = optax.apply_updates(params, updates)
-    return params
+        return (optax.apply_updates(params, updates), state), None
+
+    by_step = jax.tree.map(lambda *x: jnp.stack(x), *zip(at.gradients, at.extra, strict=True))
+    return jax.lax.scan(step, (at.params, start(row, opt, at)), by_step)[0][0]
 
 
 def start(row: Row, opt: Any, at: Problem) -> Any:

@@ -41,6 +41,8 @@ RUNS = {
     "recompiles": ("recompiles.py",),
     "lbfgs": ("lbfgs.py",),
     "checkpoint": ("checkpoint.py",),
+    "population": ("population_based_training.py",),
+    "devices": ("many_devices.py",),
 }
 
 
