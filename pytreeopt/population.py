@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.sharding import NamedSharding, PartitionSpec
 
 from pytreeopt._hyperparams import replace
 from pytreeopt._paths import entries, join, leaf_paths, opened, put, resolve
@@ -82,7 +83,18 @@ def take(population: T, index: Any) -> T:
     if known is not None and not np.all((-count <= known) & (known < count)):
         raise IndexError(f"take: position {index} of a population of {count}")
     positions = index if isinstance(index, Tracer) else jnp.asarray(index)
-    return jax.tree.map(lambda x: jnp.asarray(x)[positions], population)
+    return jax.tree.map(lambda x: _at(jnp.asarray(x), positions), population)
+
+
+def _at(x: jax.Array, positions: Any) -> jax.Array:
+    """`x[positions]`. With explicit axes JAX asks where the result lies: as `x`, where it has as many members."""
+    sharding = jax.typeof(x).sharding
+    if not sharding.mesh.explicit_axes:
+        return x[positions]
+    along, *others = sharding.spec
+    here = PartitionSpec(along if jnp.shape(positions) == x.shape[:1] else None, *others)
+    rows = x.at[jnp.atleast_1d(positions)].get(out_sharding=NamedSharding(sharding.mesh, here))
+    return rows if jnp.ndim(positions) else rows[0]
 
 
 def broadcast(opt: T, n: int) -> T:

@@ -139,18 +139,22 @@ def test_a_population_in_shards_is_that_of_one_device_to_the_bit(mesh, sweep):
     assert_equal(found, expected)
 
 
-def test_take_crosses_devices(sweep):
-    """Where the copies come from is known at run time only: with automatic axes the compiler sees to it."""
+@pytest.mark.parametrize("axes", [AxisType.Auto, AxisType.Explicit])
+def test_take_crosses_devices(sweep, axes):
+    """Where the copies come from is known at run time only."""
     (optimizers, params, *_), _, _ = sweep
     parents = jnp.arange(16)[::-1]
-    expected = population.take((optimizers, params), parents)
-    mesh = jax.make_mesh((8,), ("data",), axis_types=(AxisType.Auto,))
+    mesh = jax.make_mesh((8,), ("data",), axis_types=(axes,))
     by_member = jax.sharding.NamedSharding(mesh, P("data"))
     shards = jax.device_put((optimizers, params), by_member)
     found = jax.jit(population.take, out_shardings=by_member)(shards, parents)
     for leaf in jax.tree.leaves(found):
         assert leaf.addressable_shards[0].data.shape[0] == 2
-    assert_equal(found, expected)
+    assert_equal(found, population.take((optimizers, params), parents))
+    for index in (3, jnp.int32(3), jnp.array([5, 0, 5])):
+        expected = population.take(params, index)
+        assert_equal(population.take(shards[1], index), expected)
+        assert_equal(jax.jit(population.take)(shards[1], index), expected)
 
 
 def test_a_population_under_shard_map_is_that_of_one_device_to_the_bit(mesh, sweep):
