@@ -57,7 +57,7 @@ endif
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; do \
-	    printf '%-14s %s\n' "$$target" "$$text"; done
+	    printf '%-16s %s\n' "$$target" "$$text"; done
 	@sed -n 's/^#   /  /p' Makefile
 
 demo: $(VENV)/installed-demo ## train populations of optimizers on real data, draw pictures

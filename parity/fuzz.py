@@ -23,7 +23,7 @@ import pytreeopt
 from parity.__main__ import positive, watched
 from parity.draws import cases
 from parity.matrix import fingerprint, records, share_programs
-from parity.oracles import Step, compiled, difference, eager
+from parity.oracles import Step, compiled, difference, eager, leaf_difference
 from parity.problems import Problem, problem_of
 from parity.recipes import Case
 
@@ -39,6 +39,8 @@ class Verdict(NamedTuple):
     equal: to the bit, over every step.
     both raise: at the same step.
     upstream raises, upstream is not finite, upstream changes a shape or dtype: equal up to there, ours goes on.
+    rounded by the compiler: compiled, in half precision, within a few units of the params; it may keep float32 between
+        operations, or multiply by a reciprocal, in one of two programs that are equal without it.
     differs, ours raises: a defect.
     """
 
@@ -59,7 +61,10 @@ def judge(case: Case, oracle: str) -> Verdict:
     for step, (mine, other) in enumerate(zip(ours, theirs, strict=False)):
         found = difference(mine, other, f"step {step}" if step else "init")
         if found.ulp:
-            return explain(mine, other, kept, found.where)
+            verdict = explain(mine, other, kept, found.where)
+            if oracle == "jit" and verdict.kind == "differs" and is_rounding(mine, other, given.params):
+                return Verdict("rounded by the compiler", found.where)
+            return verdict
     if len(ours) < len(theirs):
         return Verdict("ours raises", our_error)
     if len(theirs) < len(ours):
@@ -97,6 +102,23 @@ def explain(ours: Any, theirs: Any, kept: Any, where: str) -> Verdict:
             if any(aval(x) == aval(start) != aval(y) for start, (x, y) in at_start):
                 return Verdict("upstream changes a shape or dtype", where)
     return Verdict("differs", where)
+
+
+def is_rounding(ours: Any, theirs: Any, params: Any) -> bool:
+    """Whether all that differs is half precision, by no more than 8 units of the greatest number among the params."""
+    if jax.tree.structure(ours) != jax.tree.structure(theirs):
+        return False
+    scale = max([1.0, *(float(np.max(np.abs(x), initial=0.0)) for x in jax.tree.leaves(params))])
+    for x, y in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        if leaf_difference(x, y)[0] == 0:
+            continue
+        half = aval(x) == aval(y) and x.dtype in (jax.numpy.float16, jax.numpy.bfloat16)
+        if not half or not (finite(x) and finite(y)):
+            return False
+        allowed = 8 * scale * float(jax.numpy.finfo(x.dtype).eps)
+        if np.max(np.abs(np.asarray(x, np.float32) - np.asarray(y, np.float32)), initial=0.0) > allowed:
+            return False
+    return True
 
 
 def aval(x: Any) -> tuple[Any, ...]:

@@ -151,7 +151,7 @@ def leaf_difference(x: Any, y: Any, casts: bool = False) -> tuple[float, float]:
 def _host(x: Any) -> np.ndarray:
     if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
         x = jax.random.key_data(x)
-    return np.asarray(x)
+    return np.asarray(jnp.asarray(x) if isinstance(x, int | float) else x)  # a Python number as JAX takes it
 
 
 def _ordered(x: np.ndarray) -> np.ndarray:

@@ -52,7 +52,7 @@ def from_config(data: Mapping[str, Any]) -> Any:
         data: as `to_config` gives it.
     """
     if not isinstance(data, Mapping) or "type" not in data:
-        got = f"keys {', '.join(map(str, data))}" if isinstance(data, Mapping) else type(data).__name__
+        got = f"keys {', '.join(map(str, data)) or '(none)'}" if isinstance(data, Mapping) else type(data).__name__
         raise TypeError(f'from_config needs a mapping with the name of a class as its "type", got {got}')
     return _decode(data, "")
 
@@ -94,13 +94,13 @@ def _encode_record(value: Any, path: str) -> dict[str, Any]:
     cls = type(value)
     if cls is FunctionPair:
         raise TypeError(
-            f"to_config: {path or 'this'} is a pair of functions ({getattr(value.update, '__qualname__', '')}), whose "
-            "hyperparameters are out of sight in closures; build it from pytreeopt"
+            f"to_config: {path or 'the optimizer'} is a pair of functions "
+            f"({getattr(value.update, '__qualname__', '')}), whose hyperparameters are out of sight in closures; build it from pytreeopt"
         )
     name = registry.name_of(cls)
     if name is None:
         raise TypeError(
-            f"to_config: {path or 'this'} is of the class {cls.__name__}, which is not registered; "
+            f"to_config: {path or 'the optimizer'} is of the class {cls.__name__}, which is not registered; "
             "mark it @configurable"
         )
     data: dict[str, Any] = {"type": name}

@@ -45,8 +45,7 @@ def hyperparams(opt: Any, step: Any = None, *, integers: bool = False) -> Ordere
     """
     if not isinstance(opt, AbstractHyperparameters):
         raise TypeError(
-            f"hyperparams needs an optimizer or schedule of pytreeopt, got {type(opt).__name__}; "
-            "those of Optax keep their numbers in closures"
+            f"hyperparams needs an optimizer or schedule of pytreeopt, got {type(opt).__name__}; {_cure(opt)}"
         )
     if step is not None and isinstance(opt, AbstractSchedule):
         raise TypeError(f"hyperparams: a schedule is evaluated by calling it, {type(opt).__name__}(...)(step)")
@@ -76,10 +75,16 @@ def replace(opt: T, values: Mapping[str, Any] | None = None, /, **by_name: Any) 
         **by_name: the same, for names that are Python's.
     """
     if not isinstance(opt, AbstractHyperparameters):
-        raise TypeError(f"replace needs an optimizer or schedule of pytreeopt, got {type(opt).__name__}")
+        raise TypeError(f"replace needs an optimizer or schedule of pytreeopt, got {type(opt).__name__}; {_cure(opt)}")
     given = {**(values or {}), **by_name}
     paths = resolve(opt, given, "replace")
     return put(opt, {paths[name]: value for name, value in given.items()})
+
+
+def _cure(opt: Any) -> str:
+    if isinstance(getattr(opt, "optimizer", None), AbstractHyperparameters):
+        return "give its field optimizer"
+    return "those of Optax keep their numbers in closures, see from_optax"
 
 
 def _collect(node: Any, path: str, clock: At | Reading | None, found: OrderedDict[str, Any]) -> None:

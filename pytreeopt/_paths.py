@@ -111,8 +111,9 @@ def _resolve_one(name: str, known: list[str], owner: str, caller: str) -> str:
             f"{caller}: {owner} has more than one {name!r}: {_listed(matches)}; give a path, as in "
             f"{{{matches[0]!r}: ...}}"
         )
-    bare = dict.fromkeys(path.rpartition(".")[2] for path in known if not path.rpartition(".")[2].isdigit())
-    near = difflib.get_close_matches(name, [*known, *bare], n=3)
+    ends = [path.rpartition(".")[2] for path in known]
+    unique = [end for end in ends if ends.count(end) == 1 and not end.isdigit()]
+    near = difflib.get_close_matches(name, [*known, *unique], n=3)
     hint = f"did you mean {' or '.join(dict.fromkeys(near))}?" if near else f"it has {_listed(known) or 'none'}"
     raise HyperparameterNameError(f"{caller}: {owner} has no hyperparameter {name!r}; {hint}")
 

@@ -22,7 +22,7 @@ from jax.core import Tracer
 from typing_extensions import dataclass_transform
 
 from pytreeopt.equality import ByValue
-from pytreeopt.errors import HyperparameterError, WrongStateError, named
+from pytreeopt.errors import HyperparameterError, HyperparameterNameError, WrongStateError, named
 from pytreeopt.fields import as_static, as_static_tree, is_leaf, static
 from pytreeopt.upstream_pair import UpstreamPair
 
@@ -46,8 +46,17 @@ class AbstractHyperparameters(ByValue, metaclass=abc.ABCMeta):
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__()
+        replace = cls.replace
         struct.dataclass(cls, eq=False, **kwargs)
+        cls.replace = replace  # in place of flax's, whose errors say less
         fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+        for field in fields:
+            if field.type in (bool, str, "bool", "str") and field.metadata.get("pytree_node", True):
+                kind = getattr(field.type, "__name__", field.type)
+                raise TypeError(
+                    f"{cls.__name__}.{field.name} is a {kind} and so part of the program; "
+                    f"declare it {field.name}: {kind} = static(default)"
+                )
         converters = {f.name: f.metadata.get("convert", as_dynamic) for f in fields}
         cls._converters = tuple((name, convert, _KEPT.get(convert, _NONE)) for name, convert in converters.items())
         cls._dynamic_fields = tuple(f.name for f in fields if f.metadata.get("pytree_node", True))
@@ -69,8 +78,16 @@ class AbstractHyperparameters(ByValue, metaclass=abc.ABCMeta):
         return not any(isinstance(value, float | jax.Array) for value in values)
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some fields changed, as `dataclasses.replace`."""
-        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]
+        """A copy with some fields changed, as `dataclasses.replace`; `pytreeopt.replace` reaches any depth."""
+        try:
+            return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]
+        except TypeError:
+            unknown = changes.keys() - {field.name for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+            if not unknown:
+                raise
+        raise HyperparameterNameError(
+            f"{type(self).__name__}.replace: no field {min(unknown)!r}; pytreeopt.replace finds names at any depth"
+        )
 
     @classmethod
     def of(cls, source: Any, **given: Any) -> Self:
@@ -300,6 +317,8 @@ def coerce(tx: Any) -> GradientTransformation:
 
     Upstream's pairs become static: Optax's extra-args type is passed them all, its plain type none, as in Optax.
     """
+    if isinstance(tx, type):
+        raise TypeError(f"expected a gradient transformation, got the class {tx.__name__}; call it: {tx.__name__}(...)")
     if type(tx) is FunctionPair:
         return _with_extra_args(tx)
     if isinstance(tx, UpstreamPair):

@@ -117,9 +117,12 @@ def grid(opt: T, values: Mapping[str, Sequence[Any]]) -> tuple[T, OrderedDict[st
             Static fields make one program each and are refused.
     """
     _require_dynamic(opt, values, "grid")
-    columns = [list(column) for column in values.values()]
-    for name, column in zip(values, columns, strict=True):
-        if not column:
+    columns = []
+    for name, column in values.items():
+        if not np.iterable(column):
+            raise TypeError(f"grid needs a sequence of values for {name}, got {column!r}; give [{column!r}]")
+        columns.append(list(column))
+        if not columns[-1]:
             raise ValueError(f"grid: no values for {name}")
     rows = list(itertools.product(*columns))
     population = stack([replace(opt, dict(zip(values, row, strict=True))) for row in rows])
@@ -146,6 +149,11 @@ def sample(key: jax.Array, opt: T, n: int, draws: Mapping[str, Draw]) -> T:
             and a shape, such as `lambda key, shape: 1 - log_uniform(1e-3, 1e-1)(key, shape)`.
     """
     paths = _require_dynamic(opt, draws, "sample")
+    for name, draw in draws.items():
+        if not callable(draw):
+            raise TypeError(
+                f"sample needs a function of key and shape for {name}, got {draw!r}; see choice, log_uniform"
+            )
     drawn = {
         path: draws[name](jax.random.fold_in(key, zlib.crc32(path.encode())), (n,)) for name, path in paths.items()
     }
@@ -217,7 +225,9 @@ def _stack_leaves(leaves: Sequence[Any]) -> jax.Array:
 
 
 def _as_column(values: Sequence[Any]) -> Any:
-    return np.asarray(values) if all(isinstance(x, int | float | np.generic) for x in values) else list(values)
+    """An array of numbers; schedules stay in a list, traced numbers too."""
+    known = all(isinstance(x, int | float | np.generic | np.ndarray | jax.Array) for x in values)
+    return np.asarray(values) if known and not any(isinstance(x, Tracer) for x in values) else list(values)
 
 
 def _require_same(a: Any, b: Any, which: str, path: str) -> None:

@@ -17,6 +17,14 @@ def update(opt, state=None, params=PARAMS, updates=PARAMS):
     return opt.update(updates, opt.init(PARAMS) if state is None else state, params)
 
 
+def with_a_bool():
+    class WithABool(pytreeopt.AbstractStateless):
+        flag: bool = False
+
+        def transform(self, updates, params):
+            return updates
+
+
 def traced(build):
     return lambda: jax.jit(lambda x: build(x).init(PARAMS))(jnp.array(True))
 
@@ -165,6 +173,21 @@ CASES = {
         lambda: pytreeopt.adamw(1e-3, mask={"w": True}).init(PARAMS),
         ValueError,
         "AdamW.init: AddDecayedWeights > Masked has a mask that is no prefix of the tree it masks (pytree structure",
+    ),
+    "a class where an optimizer is due": (
+        lambda: pytreeopt.chain(pytreeopt.clip(1.0), pytreeopt.adam),
+        TypeError,
+        "expected a gradient transformation, got the class Adam; call it: Adam(...)",
+    ),
+    "a bool that is not static": (
+        with_a_bool,
+        TypeError,
+        "WithABool.flag is a bool and so part of the program; declare it flag: bool = static(default)",
+    ),
+    "a field of a member": (
+        lambda: pytreeopt.chain(ADAMW).replace(learning_rate=0.1),
+        TypeError,
+        "Chain.replace: no field 'learning_rate'; pytreeopt.replace finds names at any depth",
     ),
     "abstract": (lambda: pytreeopt.AbstractChain(), TypeError, "AbstractChain is abstract: it does not define chain;"),
 }

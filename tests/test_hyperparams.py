@@ -284,7 +284,11 @@ def test_replacing_a_number_compiles_nothing_anew():
 @pytest.mark.parametrize(
     "opt, changes, message",
     [
-        (NESTED, {"learning_rat": 1.0}, r"Chain has no hyperparameter 'learning_rat'; did you mean learning_rate"),
+        (
+            NESTED,
+            {"learning_rat": 1.0},
+            r"Chain has no hyperparameter 'learning_rat'; did you mean 1.w.learning_rate or 1.b.l",
+        ),
         (NESTED, {"learning_rate": 1.0}, r"more than one 'learning_rate': 1.w.learning_rate, 1.b.learning_rate; give"),
         (NESTED, {"1.w": pytreeopt.sgd(0.1), "1.w.b1": 0.1}, "both say what 1.w.b1 is"),
         (NESTED, {"momentum": 0.1, "1.b.momentum": 0.1}, "both say what 1.b.momentum is"),

@@ -117,6 +117,12 @@ def test_grid_takes_schedules_and_fields_that_were_none():
     np.testing.assert_array_equal(population.momentum, np.float32([0.5, 0.9, 0.5, 0.9]))
 
 
+def test_the_settings_of_a_grid_are_arrays_of_numbers_whatever_they_came_in():
+    for values in ([0.1, 0.2], (0.1, 0.2), np.float32([0.1, 0.2]), jnp.array([0.1, 0.2])):
+        _, settings = grid(pytreeopt.sgd(0.1), {"learning_rate": values})
+        np.testing.assert_allclose(settings["learning_rate"][np.array([1, 0])], [0.2, 0.1], rtol=1e-6)
+
+
 def test_stack_promotes_and_keeps_shapes():
     trees = [pytreeopt.scale_by_tree({"w": jnp.full(2, x), "b": x}) for x in (0.5, 2.0)]
     population = stack(trees)
@@ -250,6 +256,12 @@ def test_static_fields_do_not_vary(call):
         (lambda: grid(pytreeopt.adam(1e-3), {"b": [1.0]}), KeyError, "no hyperparameter 'b'"),
         (lambda: grid(optax.adam(1e-3), {"b1": [1.0]}), TypeError, "of pytreeopt"),
         (lambda: log_uniform(0.0, 1.0), ValueError, "0 < low"),
+        (
+            lambda: grid(pytreeopt.adam(1e-3), {"b1": 0.9}),
+            TypeError,
+            r"sequence of values for b1, got 0.9; give \[0.9\]",
+        ),
+        (lambda: sample(KEY, pytreeopt.adam(1e-3), 2, {"b1": [0.8]}), TypeError, "function of key and shape for b1"),
         (lambda: sample(KEY, pytreeopt.adam(1e-3), 2, {"b1": lambda key, shape: 0.5}), ValueError, "2 values"),
         (lambda: size(stack([pytreeopt.adam(0.1)]).replace(b1=jnp.ones(2))), StructureError, r"b1 has shape \(2,\)"),
         (lambda: size(pytreeopt.adam(0.1)), StructureError, r"learning_rate has shape \(\)"),

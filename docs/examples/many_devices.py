@@ -115,7 +115,7 @@ class Devices:
     def summary(self) -> str:
         ratio = self.kept_replicated.max() / self.kept_sharded.max()
         worst = max(self.differences.values())
-        return f"each of {len(self.kept_sharded)} devices keeps 1/{ratio:.1f}; equal to one device within {worst:.1e}"
+        return f"each of {len(self.kept_sharded)} devices keeps 1/{ratio:.3g}; equal to one device within {worst:.1e}"
 
     def draw(self) -> Figure:
         figure, (members, memory) = plt.subplots(1, 2, figsize=(10, 4.2))
@@ -123,8 +123,9 @@ class Devices:
         shown = members.scatter(self.rates, self.losses, c=self.device, cmap=colours, s=22)
         members.set(xlabel="learning rate", ylabel="training loss at the end (nats)", xscale="log", yscale="log")
         members.set_title("A population, by the device that trained it")
-        figure.colorbar(shown, ax=members, label="device", ticks=range(len(self.kept_sharded)))
         count = np.arange(len(self.kept_sharded))
+        figure.colorbar(shown, ax=members, label="device", ticks=count)
+        shown.set_clim(-0.5, len(count) - 0.5)
         memory.bar(count - 0.2, self.kept_replicated / 2**20, width=0.4, color=ORANGE, label="replicated")
         memory.bar(count + 0.2, self.kept_sharded / 2**20, width=0.4, color=BLUE, label="in shards")
         memory.set(xlabel="device", ylabel="parameters and state (MiB)")
