@@ -95,7 +95,8 @@ def _encode_record(value: Any, path: str) -> dict[str, Any]:
     if cls is FunctionPair:
         raise TypeError(
             f"to_config: {path or 'the optimizer'} is a pair of functions "
-            f"({getattr(value.update, '__qualname__', '')}), whose hyperparameters are out of sight in closures; build it from pytreeopt"
+            f"({getattr(value.update, '__qualname__', '')}), whose hyperparameters are out of sight in "
+            "closures; build it from pytreeopt"
         )
     name = registry.name_of(cls)
     if name is None:
