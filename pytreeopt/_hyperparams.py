@@ -11,7 +11,7 @@ import numpy as np
 from pytreeopt._counts import At, Reading
 from pytreeopt._paths import Part, join, opened, put, resolve
 from pytreeopt.base import AbstractHyperparameters, AbstractSchedule, GradientTransformation
-from pytreeopt.errors import require_state
+from pytreeopt.errors import HyperparameterNameError, require_state
 from pytreeopt.schedules.inject import InjectHyperparams, WrappedSchedule, is_number
 from pytreeopt.schedules.scheduled import fields_for_schedules
 from pytreeopt.states import InjectStatefulHyperparamsState
@@ -76,7 +76,11 @@ def replace(opt: T, values: Mapping[str, Any] | None = None, /, **by_name: Any) 
     """
     if not isinstance(opt, AbstractHyperparameters):
         raise TypeError(f"replace needs an optimizer or schedule of pytreeopt, got {type(opt).__name__}; {_cure(opt)}")
-    given = {**(values or {}), **by_name}
+    given = dict(values or {})
+    for name, value in by_name.items():
+        if name in given:
+            raise HyperparameterNameError(f"replace: {name!r} is given twice")
+        given[name] = value
     paths = resolve(opt, given, "replace")
     return put(opt, {paths[name]: value for name, value in given.items()})
 

@@ -8,9 +8,8 @@ import abc
 import dataclasses
 import functools
 import inspect
-import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias, final
 
 import jax
@@ -21,9 +20,10 @@ from flax import struct
 from jax.core import Tracer
 from typing_extensions import dataclass_transform
 
+from pytreeopt.annotations import OnFirstUse
 from pytreeopt.equality import ByValue
 from pytreeopt.errors import HyperparameterError, HyperparameterNameError, WrongStateError, named
-from pytreeopt.fields import as_static, as_static_tree, is_leaf, static
+from pytreeopt.fields import as_flag, as_static, as_static_tree, is_leaf, static
 from pytreeopt.upstream_pair import UpstreamPair
 
 PyTree: TypeAlias = Any
@@ -43,6 +43,7 @@ class AbstractHyperparameters(ByValue, metaclass=abc.ABCMeta):
 
     _converters: ClassVar[tuple[tuple[str, Callable[[str, Any], Any], frozenset[type]], ...]]
     _dynamic_fields: ClassVar[tuple[str, ...]]
+    _number_fields: ClassVar[Any] = OnFirstUse()
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__()
@@ -58,8 +59,10 @@ class AbstractHyperparameters(ByValue, metaclass=abc.ABCMeta):
                     f"declare it {field.name}: {kind} = static(default)"
                 )
         converters = {f.name: f.metadata.get("convert", as_dynamic) for f in fields}
+        converters |= {f.name: as_flag for f in fields if f.type in (bool, "bool") and converters[f.name] is as_static}
         cls._converters = tuple((name, convert, _KEPT.get(convert, _NONE)) for name, convert in converters.items())
         cls._dynamic_fields = tuple(f.name for f in fields if f.metadata.get("pytree_node", True))
+        cls._number_fields = OnFirstUse()
 
     def __post_init__(self):
         # JAX unflattens through __init__, with tracers, None, object(), axis numbers, shapes: look at types only.
@@ -67,7 +70,30 @@ class AbstractHyperparameters(ByValue, metaclass=abc.ABCMeta):
         for name, convert, kept in self._converters:
             value = values[name]
             if type(value) not in kept:
-                values[name] = convert(name, value)
+                try:
+                    values[name] = convert(name, value)
+                except TypeError as error:
+                    raise TypeError(f"{type(self).__name__}: {error}") from None
+
+    def _check_hyperparameters(self) -> None:
+        """Refuses, at use, what no number or schedule can be; JAX may put anything into the fields in between."""
+        values, (numbers, schedulable, optional) = vars(self), self._number_fields
+        for name in numbers:
+            value = values[name]
+            if type(value) is float or isinstance(value, _NUMBERS) or (value is None and name in optional):
+                continue
+            if isinstance(value, AbstractSchedule):
+                raise HyperparameterError(
+                    f"cannot take a schedule as {name}; give a number, or wrap the optimizer in scheduled(...)"
+                )
+            _refuse(name, value, "a number")
+        for name in schedulable:
+            value = values[name]
+            if type(value) is float or isinstance(value, _NUMBERS | AbstractSchedule):
+                continue
+            if (value is None and name in optional) or callable(value):  # a foreign schedule with leaves of its own
+                continue
+            _refuse(name, value, "a number or a schedule")
 
     def _holds_placeholders(self) -> bool:
         """Whether this may be a tree of axis numbers, None or the like, in which values mean nothing.
@@ -103,6 +129,10 @@ class AbstractHyperparameters(ByValue, metaclass=abc.ABCMeta):
         return cls(**given)
 
 
+def _refuse(name: str, value: Any, wanted: str) -> typing.NoReturn:
+    raise HyperparameterError(f"needs {wanted} as {name}, got {type(value).__name__} {str(value)[:60]!r}")
+
+
 def as_dynamic(name: str, value: Any) -> Any:
     """One spelling for each hyperparameter. Exact and idempotent; looks at types, never at values.
 
@@ -131,6 +161,7 @@ def as_dynamic(name: str, value: Any) -> Any:
 _NONE = frozenset({type(None)})
 _KEPT = {  # types whose values a converter gives back as they are, so that it need not be called
     as_dynamic: _NONE | {float, int, bool},
+    as_flag: _NONE | {bool, int},
     as_static: _NONE | {bool, int, float, str},
     as_static_tree: _NONE | {bool, str},
 }
@@ -154,8 +185,22 @@ def _weaken(value: jax.Array) -> jax.Array:
     return value
 
 
+def _name_errors(cls: type, *methods: str) -> None:
+    """Puts the class's name on the errors of these methods, and its hyperparameters' types under a check."""
+    for method in methods:
+        function = cls.__dict__.get(method)
+        if inspect.isfunction(function) and not getattr(function, "__isabstractmethod__", False):
+            setattr(cls, method, named(function))
+
+
 class AbstractSchedule(AbstractHyperparameters):
     """A hyperparameter as a function of the step count, itself made of hyperparameters. To write one: `__call__`."""
+
+    evaluated_at_steps: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        _name_errors(cls, "__call__")
 
     @abc.abstractmethod
     def __call__(self, count: Any) -> Any:
@@ -191,16 +236,10 @@ class GradientTransformation(AbstractHyperparameters, UpstreamPair):
     """
 
     accepts_upstream_pairs = True
-    _numeric_fields: ClassVar[Any] = ()
-    _schedulable_fields: ClassVar[Any] = ()
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
-        cls._numeric_fields, cls._schedulable_fields = _FieldsOfNumbers(0), _FieldsOfNumbers(1)
-        for method in ("init", "update"):
-            function = cls.__dict__.get(method)
-            if inspect.isfunction(function) and not getattr(function, "__isabstractmethod__", False):
-                setattr(cls, method, named(function))
+        _name_errors(cls, "init", "update")
 
     @classmethod
     def _instantiated(cls) -> Any:
@@ -213,67 +252,6 @@ class GradientTransformation(AbstractHyperparameters, UpstreamPair):
     @abc.abstractmethod
     def update(self, updates: PyTree, state: PyTree, params: PyTree = None, **extra_args: Any) -> tuple[PyTree, PyTree]:
         """The transformed updates and the next state."""
-
-    def _check_hyperparameters(self) -> None:
-        """Refuses, at use, what no number or schedule can be; JAX may put anything into the fields in between."""
-        values = vars(self)
-        for name in self._numeric_fields:
-            value = values[name]
-            if type(value) is float or isinstance(value, _NUMBERS) or value is None:
-                continue
-            if isinstance(value, AbstractSchedule):
-                raise HyperparameterError(
-                    f"cannot take a schedule as {name}; give a number, or wrap the optimizer in scheduled(...)"
-                )
-            _refuse(name, value, "a number")
-        for name in self._schedulable_fields:
-            value = values[name]
-            if not (type(value) is float or isinstance(value, _NUMBERS | AbstractSchedule) or value is None):
-                if callable(value):  # a callable pytree: a foreign schedule with leaves of its own
-                    continue
-                _refuse(name, value, "a number or a schedule")
-
-
-def _refuse(name: str, value: Any, wanted: str) -> typing.NoReturn:
-    raise HyperparameterError(f"needs {wanted} as {name}, got {type(value).__name__} {str(value)[:60]!r}")
-
-
-class _FieldsOfNumbers:
-    """Names of the dynamic fields that hold a number (0), or a number or a schedule (1), by annotation.
-
-    Resolved at first use and then kept by the class: annotations take a quarter of the time of an import.
-    """
-
-    def __init__(self, which: int):
-        self.which = which
-
-    def __get__(self, instance: Any, owner: Any) -> tuple[str, ...]:
-        owner._numeric_fields, owner._schedulable_fields = _fields_of_numbers(owner)
-        return (owner._numeric_fields, owner._schedulable_fields)[self.which]
-
-
-def _fields_of_numbers(cls: type) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of the dynamic fields that hold a number, and of those that may hold a schedule too, by annotation."""
-    try:
-        hints = typing.get_type_hints(cls, include_extras=True)
-    except NameError:  # a class whose annotations cannot be resolved here is not checked
-        return (), ()
-    kinds = {name: set(_alternatives(hints[name])) for name in cls._dynamic_fields}
-    numbers = tuple(name for name, kind in kinds.items() if float in kind and AbstractSchedule not in kind)
-    schedules = tuple(name for name, kind in kinds.items() if float in kind and AbstractSchedule in kind)
-    return numbers, schedules
-
-
-def _alternatives(hint: Any) -> Iterator[Any]:
-    """The types of which a field holds one, `AbstractSchedule` among them where it may be a schedule."""
-    if typing.get_origin(hint) is Annotated:
-        yield from hint.__metadata__
-        hint = hint.__origin__
-    parts = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else ()
-    for part in parts:
-        yield from _alternatives(part)
-    if not parts:
-        yield hint
 
 
 @final

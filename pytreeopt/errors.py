@@ -75,6 +75,10 @@ class OptionError(TransformationError, ValueError):
     """An option that is none of those on offer."""
 
 
+class StepCountError(HyperparameterError, ValueError):
+    """A number of steps that is not a whole number >= 1."""
+
+
 class HyperparameterValueError(TransformationError, ValueError):
     """A hyperparameter that has no meaning, seen at use."""
 
@@ -101,6 +105,15 @@ def in_one_line(error: Exception, length: int = 200) -> str:
     return text if len(text) <= length else text[:length] + "..."
 
 
+def _population_hint(hyperparameters: Any) -> str:
+    numbers, schedulable, _ = hyperparameters._number_fields
+    for name in numbers + schedulable:
+        shape = jax.numpy.shape(value) if hasattr(value := vars(hyperparameters)[name], "shape") else ()
+        if shape:
+            return f", whose {name} has shape {shape}: a population is trained by jax.vmap over it"
+    return ""
+
+
 def _is_python_number(x: Any) -> bool:
     return type(x) in (bool, int, float, complex)
 
@@ -114,7 +127,7 @@ def named(method: Callable[..., Any]) -> Callable[..., Any]:
             self._check_hyperparameters()
             return method(self, *args, **kwargs)
         except TransformationError as error:
-            error.rise_through(type(self).__name__, method.__name__)
+            error.rise_through(type(self).__name__, "" if method.__name__ == "__call__" else method.__name__)
             raise
         except AttributeError as error:
             number = error.obj
@@ -126,6 +139,10 @@ def named(method: Callable[..., Any]) -> Callable[..., Any]:
             )
             kind.rise_through(type(self).__name__, method.__name__)
             raise kind from error
+        except (TypeError, ValueError) as error:  # JAX's own, mostly, of shapes and structures that do not fit
+            if not any(note.startswith("In ") for note in getattr(error, "__notes__", ())):
+                error.add_note(f"In {type(self).__name__}.{method.__name__}{_population_hint(self)}.")
+            raise
 
     return call
 

@@ -64,6 +64,14 @@ def as_static(name: str, value: Any) -> Any:
     return value
 
 
+def as_flag(name: str, value: Any) -> Any:
+    """A bool; 0 and 1 will do, what has a truth of its own will not."""
+    value = as_static(name, value)
+    if isinstance(value, bool | int | None):
+        return value
+    raise TypeError(f"{name} must be True or False, got {value!r}")
+
+
 def as_dtype(name: str, value: Any) -> np.dtype | None:
     """The dtype that JAX will use for it: 64 bits become 32 unless x64 is enabled."""
     if value is None:

@@ -10,7 +10,7 @@ import optax
 from jax.core import Tracer
 
 from pytreeopt.base import as_dynamic
-from pytreeopt.errors import ParamsDtypeError
+from pytreeopt.errors import ParamsDtypeError, StepCountError
 from pytreeopt.leafwise import building_a_jaxpr, leafwise
 
 
@@ -160,9 +160,19 @@ def like(x: Any, old: Any) -> Any:
 
 
 def in_precision_of(x: Any, leaf: Any) -> Any:
-    """The array `x` in the dtype of a leaf, unless that is an integer, which would round it, or a Python number."""
+    """The array `x` in the dtype of a leaf, unless that would round it to an integer or drop its imaginary part."""
     dtype = getattr(leaf, "dtype", x.dtype)
-    return x.astype(dtype) if jnp.issubdtype(dtype, jnp.inexact) else x
+    kept = jnp.complexfloating if jnp.iscomplexobj(x) else jnp.inexact
+    return x.astype(dtype) if jnp.issubdtype(dtype, kept) else x
+
+
+def require_whole(name: str, value: Any) -> Any:
+    """A number of steps as it is; refused where it is known not to be a whole one, or to be less than 1."""
+    if not isinstance(value, Tracer):
+        number = np.asarray(value)
+        if not np.all((number >= 1) & (number == np.floor(number))):
+            raise StepCountError(f"needs a whole number >= 1 as {name}, got {value}")
+    return value
 
 
 def value_at(hyperparameter: Any, count: Any) -> Any:

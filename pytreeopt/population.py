@@ -165,6 +165,8 @@ def sample(key: jax.Array, opt: T, n: int, draws: Mapping[str, Draw]) -> T:
 
 def uniform(low: float, high: float) -> Draw:
     """Draws evenly from [low, high)."""
+    if not low <= high:
+        raise ValueError(f"uniform needs low <= high, got {low} and {high}")
     return lambda key, shape: jax.random.uniform(key, shape, minval=low, maxval=high)
 
 

@@ -177,7 +177,23 @@ BAD = {
         TypeError,
         "mask must hold Python values; got a traced value|mask is static",
     ),
-    "sync_period": (lambda: o.lookahead(o.sgd(0.1), 0, 0.5), ValueError, r"Lookahead needs sync_period >= 1, got 0"),
+    "sync_period": (
+        lambda: o.lookahead(o.sgd(0.1), 0, 0.5),
+        ValueError,
+        r"Lookahead needs a whole number >= 1 as sync_period, got 0",
+    ),
+    "a fraction of a period": (
+        lambda: o.apply_every(1.5).update(GRADS, o.apply_every(2).init(PARAMS)),
+        ValueError,
+        r"^ApplyEveryK\.update needs a whole number >= 1 as k, got 1.5",
+    ),
+    "mini-steps from a schedule that passes through fractions": (
+        lambda: o.MultiSteps(o.sgd(0.1), lambda step: jnp.float32(2.5)).update(
+            GRADS, o.MultiSteps(o.sgd(0.1), 2).init(PARAMS)
+        ),
+        TypeError,
+        r"^MultiSteps\.update needs a whole number >= 1 as every_k_schedule, got 2.5",
+    ),
     "lookahead without params": (
         lambda: o.lookahead(o.sgd(0.1), 2, 0.5).update(GRADS, o.lookahead(o.sgd(0.1), 2, 0.5).init(params_pair())),
         AttributeError,
@@ -218,7 +234,7 @@ BAD = {
     "half a mini-step": (
         lambda: o.MultiSteps(o.sgd(0.1), 2.5).update(GRADS, o.MultiSteps(o.sgd(0.1), 2).init(PARAMS)),
         TypeError,
-        r"^MultiSteps\.update needs a whole number of mini-steps as every_k_schedule, got 2.5",
+        r"^MultiSteps\.update needs a whole number >= 1 as every_k_schedule, got 2.5",
     ),
     "no transformation": (lambda: o.masked(3, True).init(PARAMS), TypeError, "expected a gradient transformation"),
     "deep inside": (

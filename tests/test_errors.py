@@ -184,6 +184,36 @@ CASES = {
         TypeError,
         "WithABool.flag is a bool and so part of the program; declare it flag: bool = static(default)",
     ),
+    "a bool that is text": (
+        lambda: pytreeopt.sgd(0.1, 0.9, nesterov="no"),
+        TypeError,
+        "SGD: nesterov must be True or False, got 'no'",
+    ),
+    "a dtype that is none": (
+        lambda: pytreeopt.adam(0.1, mu_dtype="floaty"),
+        TypeError,
+        "Adam: mu_dtype must be a dtype or None, got 'floaty'",
+    ),
+    "None for a number": (
+        lambda: update(pytreeopt.adam(1e-3, b1=None)),
+        TypeError,
+        "Adam.init needs a number as b1, got NoneType 'None'",
+    ),
+    "text in a schedule": (
+        lambda: pytreeopt.linear_schedule("0.1", 0.2, 3)(1),
+        TypeError,
+        "LinearSchedule needs a number as init_value, got str '0.1'",
+    ),
+    "a schedule in a schedule": (
+        lambda: update(pytreeopt.adam(pytreeopt.linear_schedule(pytreeopt.constant_schedule(0.1), 0.2, 3))),
+        TypeError,
+        "LinearSchedule cannot take a schedule as init_value",
+    ),
+    "an update that is missing": (
+        lambda: update(ADAMW, updates={**PARAMS, "w": None}),
+        ValueError,
+        "AdamW.update: ScaleByAdam got None where state or params have an array, which would be lost; give zeros,",
+    ),
     "a field of a member": (
         lambda: pytreeopt.chain(ADAMW).replace(learning_rate=0.1),
         TypeError,
@@ -212,3 +242,12 @@ def test_a_failed_update_leaves_no_trace_of_it_in_the_next_error():
         with pytest.raises(MissingParamsError) as info:
             update(ADAMW, params=None)
         assert str(info.value).count("AdamW") == 1
+
+
+def test_an_error_of_jax_has_a_note_on_where_and_on_the_population_that_was_not_mapped():
+    population = pytreeopt.adam(jnp.array([0.1, 0.2, 0.3, 0.4]))
+    with pytest.raises((TypeError, ValueError)) as info:
+        population.update(PARAMS, population.init(PARAMS))
+    (note,) = [note for note in info.value.__notes__ if note.startswith("In ")]
+    where = "In ScaleByLearningRate.update, whose learning_rate has shape (4,)"
+    assert note == f"{where}: a population is trained by jax.vmap over it."

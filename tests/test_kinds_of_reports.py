@@ -108,7 +108,7 @@ def test_works_in_bfloat16_under_wrappers_that_choose_at_run_time(row):
     [
         pytest.param(row, id=name)
         for name, row in DEFAULT.items()
-        if "learning_rate" in type(build(row))._schedulable_fields
+        if "learning_rate" in type(build(row))._number_fields.schedulable
     ],
 )
 def test_a_schedule_and_a_number_take_turns_on_one_state(row):

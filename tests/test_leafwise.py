@@ -19,7 +19,7 @@ PARAMS = {f"layer {i}": {"w": jnp.full((3, 4), 0.1 * i), "b": jnp.ones(4)} for i
 def test_maps_leaves_and_keeps_none():
     tree = {"a": jnp.ones(2), "n": None, "e": {}}
     assert leafwise(lambda x: 2 * x, tree)["n"] is None
-    assert leafwise(lambda x, y: x + y, tree, {**tree, "n": jnp.ones(2)})["n"] is None
+    assert leafwise(lambda x, y: x + y, tree, {**tree, "n": jnp.ones(2)}, may_lack=True)["n"] is None
     doubled, squared = leafwise(lambda x: (2 * x, x * x), tree, outputs=2)
     assert (doubled["n"], squared["n"], doubled["e"]) == (None, None, {})
     np.testing.assert_array_equal(doubled["a"], 2 * tree["a"])
@@ -29,6 +29,8 @@ def test_maps_leaves_and_keeps_none():
 
 
 def test_mismatch_is_a_structure_error():
+    with pytest.raises(StructureError, match="got None where state or params have an array"):
+        leafwise(lambda x, y: x, {"a": None}, {"a": 1.0})
     with pytest.raises(StructureError, match="different structure"):
         leafwise(lambda x, y: x, {"a": 1.0}, {"b": 1.0})
 

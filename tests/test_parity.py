@@ -169,7 +169,8 @@ def numbers(cls: Any) -> tuple[str, ...]:
     """The fields that hold numbers or schedules; a child need not have any leaf."""
     if issubclass(cls, AbstractSchedule):
         return cls._dynamic_fields
-    return cls._numeric_fields + cls._schedulable_fields if issubclass(cls, GradientTransformation) else ()
+    fields = cls._number_fields
+    return fields.numbers + fields.schedulable if issubclass(cls, GradientTransformation) else ()
 
 
 def traced_fields(thing: Any) -> Iterator[tuple[str, str]]:

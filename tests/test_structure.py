@@ -33,7 +33,7 @@ NAMESPACES = (
 
 # Lower floors first; a module imports from its own floor or from a lower one.
 FLOORS = (
-    ("errors", "fields", "equality", "upstream_pair", "states"),
+    ("errors", "annotations", "fields", "equality", "upstream_pair", "states"),
     ("base", "leafwise"),
     ("numerics",),
     ("schedules",),
@@ -144,7 +144,7 @@ def test_annotations_of_numbers_are_resolved(cls):
     """An annotation that cannot be resolved would switch the check of hyperparameters off."""
     assert set(typing.get_type_hints(cls)) >= {field.name for field in dataclasses.fields(cls)}
     if issubclass(cls, GradientTransformation):
-        assert set(cls._numeric_fields).isdisjoint(cls._schedulable_fields)
+        assert set(cls._number_fields.numbers).isdisjoint(cls._number_fields.schedulable)
         for field in dataclasses.fields(cls):
             if field.type is bool:
                 assert not field.metadata.get("pytree_node", True), f"{field.name}: a bool is static"

@@ -8,9 +8,10 @@ import jax.numpy as jnp
 
 from pytreeopt.base import GradientTransformation, Numeric, coerce
 from pytreeopt.combinators.agreement import filled, with_dtype
-from pytreeopt.errors import ParamsKindError, require_state
+from pytreeopt.errors import ParamsKindError, StepCountError, require_state
 from pytreeopt.fields import static
 from pytreeopt.leafwise import leafwise
+from pytreeopt.numerics import require_whole
 from pytreeopt.states import LookaheadParams, LookaheadState, is_params_placeholder
 
 logger = logging.getLogger(__name__)
@@ -43,15 +44,15 @@ class Lookahead(GradientTransformation):
 
     def __post_init__(self):
         super().__post_init__()
-        if not self._holds_placeholders():
-            self._check_period()
-
-    def _check_period(self) -> None:
-        if isinstance(self.sync_period, int | float) and self.sync_period < 1:
-            raise ValueError(f"Lookahead needs sync_period >= 1, got {self.sync_period}")
+        if isinstance(self.sync_period, int | float) and not self._holds_placeholders():
+            try:
+                require_whole("sync_period", self.sync_period)
+            except StepCountError as error:
+                error.rise_through(type(self).__name__, "")
+                raise
 
     def init(self, params):
-        self._check_period()
+        require_whole("sync_period", self.sync_period)
         fast = getattr(params, "fast", None)
         if fast is None:
             fast = params
@@ -60,7 +61,7 @@ class Lookahead(GradientTransformation):
         return LookaheadState(coerce(self.fast_optimizer).init(fast), jnp.zeros([], jnp.int32))
 
     def update(self, updates, state, params=None, **extra_args):
-        self._check_period()
+        require_whole("sync_period", self.sync_period)
         state = require_state(state, LookaheadState)
         if not (hasattr(params, "fast") and hasattr(params, "slow")):
             raise ParamsKindError(

@@ -10,10 +10,10 @@ from optax import safe_increment
 
 from pytreeopt.base import GradientTransformation, ScalarOrSchedule, coerce
 from pytreeopt.combinators.agreement import filled, step_or_keep, with_dtype
-from pytreeopt.errors import FunctionResultError, HyperparameterError, require_state
+from pytreeopt.errors import FunctionResultError, require_state
 from pytreeopt.fields import static, static_dtype
 from pytreeopt.leafwise import leafwise
-from pytreeopt.numerics import keep_dtype, zeros_like
+from pytreeopt.numerics import keep_dtype, require_whole, zeros_like
 from pytreeopt.states import MultiStepsState
 
 
@@ -68,17 +68,17 @@ class MultiSteps(GradientTransformation):
         state = require_state(state, MultiStepsState)
         skip, skip_state = self._should_skip(updates, state.gradient_step, params)
         state = state._replace(skip_state=skip_state)
+        k = self._mini_steps(state.gradient_step)
         # The choice between skipping and not is made at run time even if nothing is ever skipped: Optax's program.
         return step_or_keep(
             jnp.logical_not(skip),
-            lambda: self._mini_step(updates, state, params, extra_args),
+            lambda: self._mini_step(k, updates, state, params, extra_args),
             lambda: leafwise(jnp.zeros_like, updates),
             state,
         )
 
-    def _mini_step(self, updates, state, params, extra_args):
-        k = self._mini_steps(state.gradient_step)
-        last = state.mini_step == (k - 1)
+    def _mini_step(self, k, updates, state, params, extra_args):
+        last = state.mini_step >= (k - 1)  # a traced k may be no whole number
         number = state.mini_step + 1
         if self.use_grad_mean:
             mean = leafwise(lambda g, a: a + (g - a) / number, updates, state.acc_grads)
@@ -98,10 +98,7 @@ class MultiSteps(GradientTransformation):
 
     def _mini_steps(self, step: jax.Array) -> Any:
         k = self.every_k_schedule
-        k = k(step) if callable(k) else k
-        if isinstance(k, float) and not k.is_integer():
-            raise HyperparameterError(f"needs a whole number of mini-steps as every_k_schedule, got {k}")
-        return k
+        return require_whole("every_k_schedule", k(step) if callable(k) else k)
 
     def _should_skip(self, updates, step, params):
         if self.should_skip_update_fn is None:

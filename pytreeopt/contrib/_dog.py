@@ -26,9 +26,6 @@ class InitStep(tuple):
 
     __slots__ = ()
 
-    def __new__(cls, kind: str, value: Any) -> "InitStep":
-        return tuple.__new__(cls, (kind, value))
-
     @classmethod
     def of(cls, given: Any) -> Any:
         """From a pair with a kind; anything else (a placeholder put in by JAX, say) is left alone."""
@@ -36,11 +33,11 @@ class InitStep(tuple):
             kind, value = given
             if kind not in KINDS:
                 raise ValueError(f"init_step must be one of {', '.join(KINDS)} and a number, got {kind!r}")
-            return cls(kind, as_dynamic("init_step", value))
+            return cls((kind, as_dynamic("init_step", value)))
         return given
 
     def __reduce__(self):
-        return InitStep, tuple(self)
+        return InitStep, (tuple(self),)
 
     def tree_flatten_with_keys(self):
         return ((jax.tree_util.SequenceKey(1), self[1]),), self[0]
@@ -50,13 +47,13 @@ class InitStep(tuple):
 
     @classmethod
     def tree_unflatten(cls, kind, children):
-        return cls(kind, *children)
+        return cls((kind, *children))
 
 
 flax.serialization.register_serialization_state(
     InitStep,
     lambda step: {"0": step[0], "1": step[1]},
-    lambda step, state: InitStep(state["0"], state["1"]),
+    lambda step, state: InitStep((state["0"], state["1"])),
 )
 
 

@@ -6,6 +6,7 @@ from typing import Any, final
 import jax.numpy as jnp
 
 from pytreeopt.base import AbstractHyperparameters, AbstractSchedule, Numeric
+from pytreeopt.errors import HyperparameterError
 from pytreeopt.fields import static
 from pytreeopt.schedules.guards import known, python_number
 
@@ -148,7 +149,8 @@ def _steps(schedule: PiecewiseConstantSchedule | PiecewiseInterpolateSchedule) -
     steps = schedule.boundaries_and_scales
     if steps is None:
         return (), ()
-    assert isinstance(steps, BoundariesAndScales)
+    if not isinstance(steps, BoundariesAndScales):
+        raise HyperparameterError(f"needs a mapping as boundaries_and_scales, got {type(steps).__name__}")
     return steps.ascending(type(schedule).__name__)
 
 

@@ -5,12 +5,13 @@ import typing
 from collections.abc import Callable
 from typing import Any, NamedTuple, final
 
+import jax
 import jax.numpy as jnp
 from optax import safe_increment
 
 from pytreeopt.base import AbstractHyperparameters, AbstractSchedule, GradientTransformation, coerce
 from pytreeopt.errors import require_state
-from pytreeopt.fields import Named
+from pytreeopt.fields import Named, is_leaf
 
 
 class ScheduledState(NamedTuple):
@@ -62,7 +63,15 @@ def _evaluate(value: Any, count: Any) -> Any:
         return type(value)(new) if any(x is not y for x, y in zip(new, value, strict=True)) else value
     if isinstance(value, Named):
         return value.map(lambda x: _evaluate(x, count))
+    if not is_leaf(value):
+        parts = jax.tree.leaves(value, is_leaf=_is_ours)
+        if any(map(_is_ours, parts)):
+            return jax.tree.map(lambda x: _evaluate(x, count), value, is_leaf=_is_ours)
     return value
+
+
+def _is_ours(x: Any) -> bool:
+    return isinstance(x, AbstractHyperparameters)
 
 
 @functools.cache

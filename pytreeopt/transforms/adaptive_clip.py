@@ -44,7 +44,7 @@ class AdaptiveGradClip(AbstractStateless):
             clipped = g * (greatest / jnp.maximum(norm, _LEAST_NORM))
             return jnp.where(norm < greatest, g, clipped)
 
-        return leafwise(clip, updates, params)
+        return leafwise(clip, updates, params, may_lack=True)
 
     def _norm(self, x):
         axis = _axes(x.shape) if self.axis is None else self.axis

@@ -20,7 +20,9 @@ class KeepParamsNonnegative(AbstractStateless):
 
     def transform(self, updates, params):
         params = require_params(params)
-        return leafwise(lambda p, u: None if u is None else jnp.where((p + u) < 0.0, -p, u), params, updates)
+        return leafwise(
+            lambda p, u: None if u is None else jnp.where((p + u) < 0.0, -p, u), params, updates, may_lack=True
+        )
 
 
 @final

@@ -24,7 +24,7 @@ class ScaleByParamBlockRms(AbstractStateless):
 
     def transform(self, updates, params):
         params = require_params(params)
-        return leafwise(lambda u, p: u * safe_root_mean_squares(p, self.min_scale), updates, params)
+        return leafwise(lambda u, p: u * safe_root_mean_squares(p, self.min_scale), updates, params, may_lack=True)
 
 
 @final
@@ -39,7 +39,7 @@ class ScaleByParamBlockNorm(AbstractStateless):
 
     def transform(self, updates, params):
         params = require_params(params)
-        return leafwise(lambda u, p: u * safe_norm(p, self.min_scale), updates, params)
+        return leafwise(lambda u, p: u * safe_norm(p, self.min_scale), updates, params, may_lack=True)
 
 
 scale_by_param_block_rms, scale_by_param_block_norm = ScaleByParamBlockRms, ScaleByParamBlockNorm

@@ -8,7 +8,7 @@ from flax import struct
 from pytreeopt.base import AbstractStateless, PyTree, as_dynamic
 from pytreeopt.errors import StructureError, in_one_line
 from pytreeopt.leafwise import leafwise
-from pytreeopt.numerics import like
+from pytreeopt.numerics import in_precision_of
 
 
 def as_tree_of_numbers(name: str, value: Any) -> Any:
@@ -18,7 +18,7 @@ def as_tree_of_numbers(name: str, value: Any) -> Any:
 
 @final
 class ScaleByTree(AbstractStateless):
-    """Multiplies each update by the factor of its parameter, in the dtype of the update.
+    """Multiplies each update by the factor of its parameter, in the precision of the update.
 
     So learning rates of their own, per layer, parameter or element, can be set and, the factors being leaves, learned.
 
@@ -43,7 +43,7 @@ def _scaled(update: Any, factor: Any) -> Any:
     scaled = factor * update
     if scaled.shape != update.shape:
         raise StructureError(f"has a factor that makes an update of shape {update.shape} one of {scaled.shape}")
-    return like(scaled, update)
+    return in_precision_of(scaled, update)
 
 
 scale_by_tree = ScaleByTree

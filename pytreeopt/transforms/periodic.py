@@ -8,7 +8,7 @@ from optax import safe_increment
 from pytreeopt.base import GradientTransformation, Numeric
 from pytreeopt.errors import require_state
 from pytreeopt.leafwise import leafwise
-from pytreeopt.numerics import keep_dtype, zeros_like
+from pytreeopt.numerics import keep_dtype, require_whole, zeros_like
 from pytreeopt.states import ApplyEvery
 
 
@@ -20,7 +20,7 @@ class ApplyEveryK(GradientTransformation):
     counts modulo $k$, so a change of $k$ in mid-run changes where a period ends.
 
     Args:
-        k: $k$, the number of updates that are summed, a positive integer.
+        k: $k$, the number of updates that are summed, a whole number >= 1, else ValueError.
     """
 
     k: Numeric = 1
@@ -30,7 +30,7 @@ class ApplyEveryK(GradientTransformation):
 
     def update(self, updates, state, params=None, **extra_args):
         state = require_state(state, ApplyEvery)
-        position = state.count % self.k
+        position = state.count % require_whole("k", self.k)
         goes_on, emits = position != 0, position == (self.k - 1)
         total = leafwise(lambda g, acc: goes_on * acc + g, updates, state.grad_acc)
         out = leafwise(lambda acc: emits * jnp.where(emits | jnp.isfinite(acc), acc, 0), total)

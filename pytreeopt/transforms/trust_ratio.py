@@ -46,7 +46,7 @@ class ScaleByTrustRatio(AbstractStateless):
             ratio = coefficient * param_norm / (one_where_zero(update_norm) + eps)
             return update * jnp.where(zero, jnp.array(1.0, dtype=param.dtype), ratio)
 
-        return leafwise(scale, updates, require_params(params))
+        return leafwise(scale, updates, require_params(params), may_lack=True)
 
 
 scale_by_trust_ratio = ScaleByTrustRatio

@@ -45,7 +45,7 @@ class AddDecayedWeights(GradientTransformation):
             decay, state = decay(count), WeightDecaySchedule(safe_increment(count))
         elif isinstance(decay, int | float) and decay == 0:
             return updates, state
-        return leafwise(lambda g, p: g + decay * p, updates, params), state
+        return leafwise(lambda g, p: g + decay * p, updates, params, may_lack=True), state
 
     @property
     def _masked(self) -> Masked:
