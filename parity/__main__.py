@@ -33,7 +33,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         platform = matrix.use_platform(options.platform, shared=options.shards > 1)
     except RuntimeError as error:
         parser.error(str(error))
-    matrix.share_programs()
     if options.shards > 1 and platform == "tpu":
         parser.error("--shards must be 1 on a TPU: only one process can use it")
 

@@ -22,7 +22,7 @@ import optax
 import pytreeopt
 from parity.__main__ import positive, watched
 from parity.draws import cases
-from parity.matrix import fingerprint, records, share_programs
+from parity.matrix import fingerprint, records
 from parity.oracles import Step, compiled, difference, eager, leaf_difference
 from parity.problems import Problem, problem_of
 from parity.recipes import Case
@@ -179,7 +179,6 @@ def text(found: Found) -> str:
 
 def run_chunk(number: int, examples: int) -> Chunk:
     """The chunk `number` of so many examples. What JAX has compiled is forgotten after it, for the memory's sake."""
-    share_programs()
     found = findings(number, examples)
     jax.clear_caches()
     counts = collections.Counter(one.kind for one in found)

@@ -30,7 +30,6 @@ FEW_STEPS = 3
 CLEAR_EVERY = 100
 LONGEST_CHUNK = 200
 DIED = "the process died"
-PROGRAMS = Path(".parity/programs")
 
 
 class Cell(NamedTuple):
@@ -164,7 +163,6 @@ def run_in_workers(todo: Sequence[Cell], shards: int, platform: str | None) -> I
 def _work(chunk: Sequence[Cell], sender: Any, platform: str | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops its workers
     use_platform(platform, shared=True)
-    share_programs()
     with contextlib.suppress(BrokenPipeError):
         for result in run_here(chunk):
             sender.send(result)
@@ -188,14 +186,6 @@ def use_platform(name: str | None, shared: bool = False) -> str:
     if name not in (None, found):
         raise RuntimeError(f"platform {name} is not here, or JAX was started with {found} before")
     return found
-
-
-def share_programs() -> None:
-    """What one process has compiled the others load, and so does the next run, unless the user has a cache already."""
-    if jax.config.jax_compilation_cache_dir is None:
-        jax.config.update("jax_compilation_cache_dir", str(PROGRAMS.absolute()))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 def environment(platform_name: str) -> dict[str, str]:

@@ -324,11 +324,6 @@ def imaginary_part_in_a_real_accumulator(library):
     return jnp.imag(opt.update(gradient, state, gradient)[0])
 
 
-def no_mini_steps(library):
-    opt = library.MultiSteps(library.sgd(1.0), 0)
-    return opt.update(ONE, opt.init(ONE), ONE)[0]
-
-
 def fromage_on_a_schedule(library):
     opt = library.fromage(lambda count: jnp.float32(1e-4))
     return opt.update(jnp.array([0.0]), opt.init(ONE), ONE)[0]
@@ -345,7 +340,6 @@ KEPT = {
     "reduce_on_plateau sees no plateau of a negative loss": (plateau_of_a_negative_loss, 1.0),
     "apply_if_finite counts on after it gave up": (count_after_giving_up, 3),
     "MultiSteps drops the imaginary part": (imaginary_part_in_a_real_accumulator, -0.5),
-    "MultiSteps of no mini-steps never steps": (no_mini_steps, 0.0),
     "fromage on a schedule loses a small rate": (fromage_on_a_schedule, 0.0),
     "rprop is one step late": (first_step_of_rprop, 0.0),
 }
