@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+NOT_FLOAT16 = ("float32", "bfloat16", "complex64", "float64")
+
 
 @dataclasses.dataclass(frozen=True)
 class Loose:

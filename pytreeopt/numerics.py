@@ -59,7 +59,9 @@ def update_moment_per_elem_norm(updates: Any, moments: Any, decay: Any, order: i
 
 def power(x: Any, order: int) -> Any:
     """$x^k$ as upstream's bits, without the time that an eager power takes: several multiplications."""
-    return x if order == 1 else x * x if order == 2 else x**order
+    if order == 1:
+        return x
+    return x * x if order == 2 and jnp.isrealobj(x) else x**order  # a complex product is contracted otherwise
 
 
 def abs_power(x: Any, order: int) -> Any:

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from parity.row import Row
+from parity.row import NOT_FLOAT16, Loose, Row
 from parity.rows.core import MASK, UNTRACED_SCHEDULE, falling, matrices
 from parity.rows.simple import unseeded
 from pytreeopt.states import GaLoreDimensionNumbers, MuonDimensionNumbers
@@ -273,6 +273,7 @@ ROWS = {
             o.sgd(1e-2, momentum=0.9), o.chain(o.contrib.normalize(), o.adam(0.1)), 3, opaque_mode=True
         ),
         ("grad_fn",),
+        jit=Loose(1e-3, "the compiler keeps float32 between operations in a loop", ("float16",)),
     ),
     "sam, opaque, not reset": Row(
         lambda o: o.contrib.sam(o.adamw(1e-2), o.sgd(0.1, momentum=0.9), 2, False, opaque_mode=True), ("grad_fn",)
@@ -284,6 +285,8 @@ ROWS = {
     "schedule_free, schedule": Row(
         lambda o: o.contrib.schedule_free(o.sgd(0.1), o.warmup_constant_schedule(0.0, 0.1, 3), 0.95),
         untraced=UNTRACED_SCHEDULE,
+        dtypes=NOT_FLOAT16,
+        why="a traced rate is rounded in float16, and the difference of averages cancels",
     ),
     "schedule_free_sgd": Row(lambda o: o.contrib.schedule_free_sgd(0.1), default=True),
     "schedule_free_sgd, options": Row(
