@@ -27,21 +27,21 @@ def _number_fields(cls: Any) -> NumberFields:
         hints = typing.get_type_hints(cls, include_extras=True)
     except NameError:  # a class whose annotations cannot be resolved here is not checked
         return NumberFields((), (), frozenset())
-    kinds = {name: set(alternatives(hints[name])) for name in cls._dynamic_fields}
+    kinds = {name: set(_alternatives(hints[name])) for name in cls._dynamic_fields}
     kinds = {name: kind for name, kind in kinds.items() if float in kind}
     schedulable = tuple(name for name, kind in kinds.items() if any(map(_is_schedule, kind)))
     numbers = tuple(name for name in kinds if name not in schedulable)
     return NumberFields(numbers, schedulable, frozenset(name for name, kind in kinds.items() if type(None) in kind))
 
 
-def alternatives(hint: Any) -> Iterator[Any]:
+def _alternatives(hint: Any) -> Iterator[Any]:
     """The types of which a field holds one, `AbstractSchedule` among them where it may be a schedule."""
     if typing.get_origin(hint) is Annotated:
         yield from hint.__metadata__
         hint = hint.__origin__
     parts = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else ()
     for part in parts:
-        yield from alternatives(part)
+        yield from _alternatives(part)
     if not parts:
         yield hint
 

@@ -68,17 +68,16 @@ class MultiSteps(GradientTransformation):
         state = require_state(state, MultiStepsState)
         skip, skip_state = self._should_skip(updates, state.gradient_step, params)
         state = state._replace(skip_state=skip_state)
-        self._mini_steps(state.gradient_step)  # refuses what is known here and traced below
+        k = self._mini_steps(state.gradient_step)  # here it may be known; in a branch it would be traced
         # The choice between skipping and not is made at run time even if nothing is ever skipped: Optax's program.
         return step_or_keep(
             jnp.logical_not(skip),
-            lambda: self._mini_step(updates, state, params, extra_args),
+            lambda: self._mini_step(k, updates, state, params, extra_args),
             lambda: leafwise(jnp.zeros_like, updates),
             state,
         )
 
-    def _mini_step(self, updates, state, params, extra_args):
-        k = self._mini_steps(state.gradient_step)
+    def _mini_step(self, k, updates, state, params, extra_args):
         last = state.mini_step >= (k - 1)  # a traced k may be no whole number
         number = state.mini_step + 1
         if self.use_grad_mean:
