@@ -67,7 +67,8 @@ test: $(VENV)/installed-test ## run the tests, without those marked `slow`, `ful
 	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m 'not (slow or full or interop)' $(ARGS)
 
 test-full: $(VENV)/installed-test ## run the tests marked `slow`, and `full`: every option in every precision
-	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m '(slow or full) and not interop' $(ARGS)
+	@XLA_FLAGS=--xla_force_host_platform_device_count=8 \
+	    $(RUN) -m pytest -n $(WORKERS) --dist worksteal -m '(slow or full) and not interop' $(ARGS)
 
 upstream: $(VENV)/installed-test ## run Optax's own tests on this package (ARGS="--record": which ones Optax passes)
 	@$(RUN) -m parity.upstream_suite --workers $(WORKERS) $(ARGS)

@@ -48,9 +48,12 @@ class Problem(NamedTuple):
 
 
 def problem(
-    tree: str, dtype: str, steps: int, extra: tuple[str, ...] = (), seed: int = 0, objective: str = ""
+    tree: str | dict[str, Any], dtype: str, steps: int, extra: tuple[str, ...] = (), seed: int = 0, objective: str = ""
 ) -> Problem:
-    """A seeded problem; the same one for both libraries. float64 needs x64 enabled."""
+    """A seeded problem, of a tree in `SHAPES` or of one of shapes; the same one for both libraries.
+
+    float64 needs x64 enabled.
+    """
     random = np.random.default_rng(seed)
 
     def draw(scale):
@@ -60,7 +63,7 @@ def problem(
                 x = x + 1j * scale * away_from_zero(random, shape)
             return jnp.asarray(x, DTYPES[dtype])
 
-        return jax.tree.map(leaf, SHAPES[tree], is_leaf=lambda x: type(x) is tuple)
+        return jax.tree.map(leaf, SHAPES[tree] if isinstance(tree, str) else tree, is_leaf=lambda x: type(x) is tuple)
 
     params = draw(1.0)
     gradients = [draw(0.5 * 0.97**step) for step in range(steps)]
@@ -72,7 +75,7 @@ def problem(
     return Problem(params, [gradient] * steps, [{**value, **evaluated} for value in values], function)
 
 
-def problem_of(row: Any, tree: str, dtype: str, steps: int) -> Problem:
+def problem_of(row: Any, tree: str | dict[str, Any], dtype: str, steps: int) -> Problem:
     """The problem on which a parity row is run."""
     made = problem(tree, dtype, steps, row.extra, objective=row.objective)
     if row.prepare is None:

@@ -1,5 +1,6 @@
 """Helpers for the laws: a row's optimizer, its leaves one by one, and a short run."""
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,9 +19,14 @@ from pytreeopt.base import AbstractSchedule
 
 DEFAULT = {name: row for name, row in ROWS.items() if row.default}
 STEPS = 3
+PAIR = {"kernel": (3, 4), "bias": (3,)}
+
+# For `jax.jit`, where bits depend on the compiler: its own defaults, from which conftest departs.
+COMPILER_DEFAULTS = {"xla_cpu_use_fusion_emitters": True} if "fusion_emitters" in os.environ["XLA_FLAGS"] else {}
 every_row = pytest.mark.parametrize("row", [pytest.param(row, id=name) for name, row in DEFAULT.items()])
 
 __all__ = [
+    "COMPILER_DEFAULTS",
     "DEFAULT",
     "STEPS",
     "float_leaves",
@@ -35,12 +41,18 @@ __all__ = [
     "every_row",
     "spellings",
     "start",
+    "two_leaves",
 ]
 
 
 def given(row: Row, dtype: str = "float32", steps: int = STEPS) -> Problem:
     """The problem on which a row's law is tried: the tree that every row accepts."""
     return problem_of(row, row.tree, dtype, steps)
+
+
+def two_leaves(row: Row, dtype: str = "float32") -> Problem:
+    """A smaller problem, for what is compiled; rows that fit one tree only have that one."""
+    return problem_of(row, row.tree if row.trees else PAIR, dtype, STEPS)
 
 
 def run(row: Row, opt: Any, at: Problem) -> Any:

@@ -9,6 +9,7 @@ import optax
 import pytest
 
 import pytreeopt
+from laws import COMPILER_DEFAULTS
 from parity.oracles import x64
 from pytreeopt import linear_schedule, scheduled
 from pytreeopt.errors import HyperparameterError
@@ -191,7 +192,7 @@ DECAY, RATE, FIRST = linear_schedule(0.1, 0.01, 5), linear_schedule(1e-1, 1e-2, 
 def test_scheduled_equals_injected_to_the_bit_when_all_numbers_are_traced():
     ours = scheduled(pytreeopt.adamw(1e-2, b1=FIRST, weight_decay=linear_schedule(0.1, 0.1, 5)))
     injected = pytreeopt.inject_hyperparams(pytreeopt.adamw)(1e-2, b1=FIRST, weight_decay=0.1)
-    step = jax.jit(lambda opt, state: opt.update(GRADS, state, PARAMS))
+    step = jax.jit(lambda opt, state: opt.update(GRADS, state, PARAMS), compiler_options=COMPILER_DEFAULTS)
     state, other = ours.init(PARAMS), injected.init(PARAMS)
     for _ in range(4):
         updates, state = step(ours.replace(inner=ours.inner.replace(weight_decay=0.1)), _swap(state))

@@ -20,6 +20,7 @@ from laws import (
     run,
     spellings,
     start,
+    two_leaves,
     with_leaf,
     x64,
 )
@@ -39,7 +40,7 @@ def avals(tree):
 @every_row
 def test_one_compile_for_every_value_and_spelling(row):
     """Also: the population trained by vmap equals the members trained one by one."""
-    opt, at = build(row), given(row)
+    opt, at = build(row), two_leaves(row)
     traces = 0
 
     def train(opt):
@@ -76,7 +77,7 @@ def test_hypergradients_agree_with_finite_differences(row):
         assert not row.no_gradient
         return
     with x64(True):
-        at = given(row, "float64")
+        at = two_leaves(row, "float64")
 
         def loss(values):
             tuned = opt

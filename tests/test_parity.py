@@ -28,15 +28,18 @@ EVERY_ROW = ("float32", "bfloat16")
 HAND_OVER = 3
 CLEAR_EVERY = 200
 
-CASES = [
-    pytest.param(
-        name, dtype, id=f"{name}-{dtype}", marks=[] if row.default and dtype == "float32" else [pytest.mark.full]
-    )
+DEFAULTS = [name for name, row in ROWS.items() if row.default and row.runs_in("float32")]
+OTHERS = [
+    pytest.param(name, dtype, id=f"{name}-{dtype}")
     for dtype in DTYPES
     for name, row in ROWS.items()
-    if row.runs_in(dtype) and (dtype in EVERY_ROW or row.default)
+    if row.runs_in(dtype) and (dtype in EVERY_ROW or row.default) and (name not in DEFAULTS or dtype != "float32")
 ]
-DEFAULTS = [name for name, row in ROWS.items() if row.default and row.runs_in("float32")]
+SCHEDULE_CASES = [
+    pytest.param(name, dtype, marks=[] if row.default or dtype == "float32" else [pytest.mark.full])
+    for dtype in schedule_oracles.DTYPES
+    for name, row in SCHEDULES.items()
+]
 THEIRS = (optax.GradientTransformation, optax.experimental.aggregating.Aggregator)
 
 _tests_run = itertools.count(1)
@@ -54,8 +57,33 @@ def given(row: Row, steps: int) -> Problem:
     return problem_of(row, row.tree, "float32" if row.runs_in("float32") else row.dtypes[0], steps)
 
 
-@pytest.mark.parametrize("name, dtype", CASES)
-def test_updates_and_state_are_upstreams(name, dtype):
+@pytest.mark.parametrize("name", DEFAULTS, scope="class")
+class TestDefaultRow:
+    """Row by row, so that the second test need not compile what the first has compiled."""
+
+    def test_updates_and_state_are_upstreams(self, name):
+        check_updates_and_state(name, "float32")
+
+    def test_a_run_is_handed_over_in_its_middle(self, name):
+        row = ROWS[name]
+        at = given(row, 2 * HAND_OVER)
+        side_of = compiled if row.costly else eager
+        ours, theirs = side_of(row.build(pytreeopt)), side_of(row.build(optax))
+        half = {side: steps(side, at, range(HAND_OVER), at.params, side.init(at.params)) for side in (ours, theirs)}
+        rest = range(HAND_OVER, 2 * HAND_OVER)
+        for side, other in ((ours, theirs), (theirs, ours)):
+            stayed = steps(side, at, rest, *half[side])
+            moved = steps(side, at, rest, *half[other])
+            assert passes(difference(stayed, moved, casts=row.casts), row.jit if row.costly else None, "float32")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name, dtype", OTHERS)
+def test_updates_and_state_of_every_option_are_upstreams(name, dtype):
+    check_updates_and_state(name, dtype)
+
+
+def check_updates_and_state(name: str, dtype: str) -> None:
     row = ROWS[name]
     misses = []
     for oracle in ORACLES:
@@ -65,8 +93,7 @@ def test_updates_and_state_are_upstreams(name, dtype):
     assert not misses
 
 
-@pytest.mark.parametrize("dtype", schedule_oracles.DTYPES)
-@pytest.mark.parametrize("name", SCHEDULES)
+@pytest.mark.parametrize("name, dtype", SCHEDULE_CASES)
 def test_schedule_values_are_upstreams(name, dtype):
     row = SCHEDULES[name]
     misses = []
@@ -91,20 +118,6 @@ def test_state_is_upstreams_type_by_type(name):
     assert jax.tree.structure(ours) == jax.tree.structure(theirs)
     shapes = lambda tree: [(leaf.shape, None if row.casts else leaf.dtype) for leaf in jax.tree.leaves(tree)]
     assert shapes(ours) == shapes(theirs)
-
-
-@pytest.mark.parametrize("name", DEFAULTS)
-def test_a_run_is_handed_over_in_its_middle(name):
-    row = ROWS[name]
-    at = given(row, 2 * HAND_OVER)
-    side_of = compiled if row.costly else eager
-    ours, theirs = side_of(row.build(pytreeopt)), side_of(row.build(optax))
-    half = {side: steps(side, at, range(HAND_OVER), at.params, side.init(at.params)) for side in (ours, theirs)}
-    rest = range(HAND_OVER, 2 * HAND_OVER)
-    for side, other in ((ours, theirs), (theirs, ours)):
-        stayed = steps(side, at, rest, *half[side])
-        moved = steps(side, at, rest, *half[other])
-        assert passes(difference(stayed, moved, casts=row.casts), row.jit if row.costly else None, "float32")
 
 
 def steps(side: Step, at: Problem, numbers: range, params: Any, state: Any) -> tuple[Any, Any]:

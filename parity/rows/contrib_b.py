@@ -25,8 +25,9 @@ def without_none(params, gradients):
     """Upstream's GaLore looks for a dtype in None."""
 
     def pruned(tree):
-        layers = [{name: leaf for name, leaf in layer.items() if leaf is not None} for layer in tree["layers"]]
-        return {**tree, "layers": layers}
+        if isinstance(tree, dict):
+            return {name: pruned(child) for name, child in tree.items() if child is not None}
+        return [pruned(child) for child in tree] if isinstance(tree, list) else tree
 
     return pruned(params), [pruned(gradient) for gradient in gradients]
 
