@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias, final
 
 import jax
@@ -41,7 +41,7 @@ class AbstractHyperparameters(ByValue, metaclass=abc.ABCMeta):
     Every subclass is made a `flax.struct.dataclass` here, whether or not it wears the decorator.
     """
 
-    _converters: ClassVar[tuple[tuple[str, Callable[[str, Any], Any], frozenset[type]], ...]]
+    _converters: ClassVar[tuple[tuple[str, Callable[[str, Any], Any], frozenset[type], Container[type]], ...]]
     _dynamic_fields: ClassVar[tuple[str, ...]]
     _number_fields: ClassVar[Any] = OnFirstUse()
 
@@ -51,6 +51,7 @@ class AbstractHyperparameters(ByValue, metaclass=abc.ABCMeta):
         struct.dataclass(cls, eq=False, **kwargs)
         cls.replace = replace  # in place of flax's, whose errors say less
         fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+        cls.__init__ = _all_at_once(cls.__init__, frozenset(field.name for field in fields))
         for field in fields:
             if field.type in (bool, str, "bool", "str") and field.metadata.get("pytree_node", True):
                 kind = getattr(field.type, "__name__", field.type)
@@ -60,16 +61,20 @@ class AbstractHyperparameters(ByValue, metaclass=abc.ABCMeta):
                 )
         converters = {f.name: f.metadata.get("convert", as_dynamic) for f in fields}
         converters |= {f.name: as_flag for f in fields if f.type in (bool, "bool") and converters[f.name] is as_static}
-        cls._converters = tuple((name, convert, _KEPT.get(convert, _NONE)) for name, convert in converters.items())
+        cls._converters = tuple(
+            (name, convert, _KEPT.get(convert, _NONE), _array_types if convert is as_dynamic else ())
+            for name, convert in converters.items()
+        )
         cls._dynamic_fields = tuple(f.name for f in fields if f.metadata.get("pytree_node", True))
         cls._number_fields = OnFirstUse()
 
     def __post_init__(self):
         # JAX unflattens through __init__, with tracers, None, object(), axis numbers, shapes: look at types only.
         values = vars(self)
-        for name, convert, kept in self._converters:
+        for name, convert, kept, arrays in self._converters:
             value = values[name]
-            if type(value) not in kept:
+            kind = type(value)
+            if kind not in kept and not (kind in arrays and value.weak_type):
                 try:
                     values[name] = convert(name, value)
                 except TypeError as error:
@@ -129,6 +134,19 @@ class AbstractHyperparameters(ByValue, metaclass=abc.ABCMeta):
         return cls(**given)
 
 
+def _all_at_once(init: Callable[..., None], names: frozenset[str]) -> Callable[..., None]:
+    """The `__init__` of a dataclass; given every field by keyword, as when JAX unflattens, it sets all in one go."""
+
+    @functools.wraps(init)
+    def __init__(self, *args: Any, **fields: Any) -> None:
+        if args or fields.keys() != names:
+            return init(self, *args, **fields)
+        vars(self).update(fields)
+        self.__post_init__()
+
+    return __init__
+
+
 def _refuse(name: str, value: Any, wanted: str) -> typing.NoReturn:
     raise HyperparameterError(f"needs {wanted} as {name}, got {type(value).__name__} {str(value)[:60]!r}")
 
@@ -139,10 +157,8 @@ def as_dynamic(name: str, value: Any) -> Any:
     NumPy scalars become Python numbers (`1 - b2` stays a float64 constant), strong JAX scalars become weakly typed
     (they promote like a Python number and share its compilation), functions become leafless schedules.
     """
-    if type(value) in _array_types:
-        return value if getattr(value, "weak_type", False) else _weaken(value)
     if isinstance(value, jax.Array):
-        if not isinstance(value, Tracer):
+        if not isinstance(value, Tracer) and hasattr(value, "weak_type"):
             _array_types.add(type(value))
         return _weaken(value)
     if isinstance(value, AbstractHyperparameters | float | int):

@@ -75,13 +75,13 @@ def test_an_update_without_jit_is_less_work_than_upstreams(name, most):
 
 @pytest.mark.parametrize("kind", [lambda x: x, pytreeopt.as_arrays], ids=["numbers", "arrays"])
 def test_unflatten_does_little_beside_a_plain_dataclass(kind):
-    """Each leaf costs at most the look at one array."""
+    """Each array costs one call, to ask whether it is weakly typed."""
     counts = []
     for opt in (pytreeopt.adamw(1e-3), Plain(1e-3)):
         leaves, treedef = jax.tree.flatten(kind(opt))
         jax.tree.unflatten(treedef, leaves)
         counts.append(python_calls(lambda leaves=leaves, treedef=treedef: jax.tree.unflatten(treedef, leaves)))
-    assert counts[0] <= counts[1] + 5 + (4 * 6 if kind is pytreeopt.as_arrays else 0)
+    assert counts[0] <= counts[1] + 7 + (6 if kind is pytreeopt.as_arrays else 0)
 
 
 def test_an_excess_is_bounded():
