@@ -80,7 +80,7 @@ def compare(row: Row, oracle: str, tree: str, dtype: str, steps: int) -> Differe
 
 def tolerance(row: Row, oracle: str) -> Loose | None:
     """The declared tolerance of an oracle, or None: equal to the bit."""
-    return {"eager": None, "jit": row.jit, "argument": row.untraced or row.jit}[oracle]
+    return {"eager": None, "jit": row.jit, "argument": row.untraced or row.jit}[oracle] or row.loop
 
 
 def passes(difference: Difference, allowed: Loose | None, dtype: str) -> bool:

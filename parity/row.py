@@ -12,10 +12,10 @@ class Loose:
     """A tolerance other than 0, with the operation that reorders or rounds.
 
     Differences are relative to the greatest element of a leaf. In a dtype whose own epsilon is coarser than `rtol`,
-    a few of its units are allowed instead.
+    a few of its units are allowed instead. A mapping gives each dtype its own, and the others none.
     """
 
-    rtol: float
+    rtol: float | dict[str, float]
     reason: str
     dtypes: tuple[str, ...] | None = None
 
@@ -23,6 +23,8 @@ class Loose:
         """The greatest relative difference in `dtype`; 0 where the tolerance does not apply."""
         if self.dtypes is not None and dtype not in self.dtypes:
             return 0.0
+        if isinstance(self.rtol, dict):
+            return self.rtol.get(dtype, 0.0)
         return max(self.rtol, {"float16": 8 * 2.0**-10, "bfloat16": 8 * 2.0**-7}.get(dtype, 0.0))
 
 
@@ -37,6 +39,7 @@ class Row:
         default: the row of its class that is run in every dtype and through every law.
         untraced: set where upstream cannot trace a dynamic field; oracle (c) then compares with (b), so closely.
         jit: set where the compiler alone makes (b) and (c) differ although (a) is exact.
+        loop: set where (a) differs too, since eager code compiles loops and branches.
         casts: our state keeps a dtype that upstream changes; compare after a cast.
         no_gradient: hyperparameter path -> why its hypergradient is zero or undefined.
         prepare: changes a problem's params, gradients or both to what the transformation takes (a batch axis, say).
@@ -56,6 +59,7 @@ class Row:
     default: bool = False
     untraced: Loose | None = None
     jit: Loose | None = None
+    loop: Loose | None = None
     casts: bool = False
     no_gradient: dict[str, str] = dataclasses.field(default_factory=dict)
     prepare: Callable[[Any, Any], tuple[Any, Any]] | None = None

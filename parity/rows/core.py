@@ -96,6 +96,7 @@ ROWS = {
         lambda o: o.scale_by_adam(0.8, 0.95, 1e-4, 1e-6, mu_dtype=jnp.bfloat16, nesterov=True),
         complex=False,
         why="real mu_dtype",
+        jit=HALF_GUARD,
     ),
     "adam": Row(lambda o: o.adam(1e-2), default=True),
     "adam, options": Row(lambda o: o.adam(1e-2, b1=0.8, b2=0.9, eps=1e-4, eps_root=1e-6)),
@@ -107,7 +108,7 @@ ROWS = {
     "adam, function": Row(lambda o: o.adam(falling)),
     "nadam": Row(lambda o: o.nadam(1e-2), default=True),
     "nadam, options": Row(
-        lambda o: o.nadam(1e-2, 0.8, 0.9, 1e-4, 1e-6, "bfloat16"), complex=False, why="real mu_dtype"
+        lambda o: o.nadam(1e-2, 0.8, 0.9, 1e-4, 1e-6, "bfloat16"), complex=False, why="real mu_dtype", jit=HALF_GUARD
     ),
     "nadam, off": Row(lambda o: o.nadam(1e-2, nesterov=False)),
     "adamw": Row(lambda o: o.adamw(1e-2), default=True),
@@ -131,7 +132,7 @@ ROWS = {
     ),
     "nadamw": Row(lambda o: o.nadamw(1e-2), default=True, jit=HALF_GUARD),
     "nadamw, options": Row(
-        lambda o: o.nadamw(1e-2, 0.8, 0.9, 1e-4, 1e-6, "bfloat16"), complex=False, why="real mu_dtype"
+        lambda o: o.nadamw(1e-2, 0.8, 0.9, 1e-4, 1e-6, "bfloat16"), complex=False, why="real mu_dtype", jit=HALF_GUARD
     ),
     "nadamw, off": Row(lambda o: o.nadamw(1e-2, weight_decay=0.1, mask=matrices, nesterov=False)),
     "sgd": Row(lambda o: o.sgd(1e-2), default=True),
