@@ -41,7 +41,7 @@ class AbstractHyperparameters(ByValue, metaclass=abc.ABCMeta):
     Every subclass is made a `flax.struct.dataclass` here, whether or not it wears the decorator.
     """
 
-    _converters: ClassVar[tuple[tuple[str, Callable[[str, Any], Any], frozenset[type], Container[type]], ...]]
+    _converters: ClassVar[tuple[tuple[str, Callable[[str, Any], Any], Container[type], Container[type]], ...]]
     _dynamic_fields: ClassVar[tuple[str, ...]]
     _number_fields: ClassVar[Any] = OnFirstUse()
 
@@ -65,6 +65,7 @@ class AbstractHyperparameters(ByValue, metaclass=abc.ABCMeta):
             (name, convert, _KEPT.get(convert, _NONE), _array_types if convert is as_dynamic else ())
             for name, convert in converters.items()
         )
+        _KEPT[as_dynamic].add(cls)
         cls._dynamic_fields = tuple(f.name for f in fields if f.metadata.get("pytree_node", True))
         cls._number_fields = OnFirstUse()
 
@@ -175,8 +176,9 @@ def as_dynamic(name: str, value: Any) -> Any:
 
 
 _NONE = frozenset({type(None)})
-_KEPT = {  # types whose values a converter gives back as they are, so that it need not be called
-    as_dynamic: _NONE | {float, int, bool},
+# Types whose values a converter gives back as they are, so that it need not be called.
+_KEPT: dict[Callable[..., Any], Any] = {
+    as_dynamic: {*_NONE, float, int, bool},  # and every class of hyperparameters
     as_flag: _NONE | {bool, int},
     as_static: _NONE | {bool, int, float, str},
     as_static_tree: _NONE | {bool, str},

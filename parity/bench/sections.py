@@ -138,7 +138,7 @@ def objects(clock: Clock) -> Iterator[Line]:
     for what, (against, own, other, limit) in clock.watch(list(pairs.items())):
         times = without_bar(clock).race({"pytreeopt": own, against: other}, rounds=15, calls=200)
         yield timed(f"{what}, AdamW", times, "pytreeopt", against, limit)
-    times = without_bar(clock).race({name: lambda o=o: build_all(o) for name, o in LIBRARIES.items()}, rounds=9)
+    times = without_bar(clock).race({name: lambda o=o: build_all(o) for name, o in LIBRARIES.items()}, rounds=25)
     yield timed("construction of every optimizer", times, "pytreeopt", OPTAX, 1.0)
 
 

@@ -1,5 +1,6 @@
 """Gaussian noise on the updates."""
 
+import functools
 import inspect
 import warnings
 from typing import Any, final
@@ -16,13 +17,15 @@ from pytreeopt.leafwise import leafwise
 from pytreeopt.numerics import sqrt
 from pytreeopt.states import AddNoiseState
 
+_signature = functools.cache(inspect.signature)
+
 
 class AbstractNoise(GradientTransformation):
     """What takes a `key`, or the deprecated `seed`: it warns a user who gives no key. Subclasses have both fields."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         if called_by_user(cls, args, kwargs):
-            given = inspect.signature(cls.__init__).bind(None, *args, **kwargs).arguments
+            given = _signature(cls.__init__).bind(None, *args, **kwargs).arguments
             if given.get("seed") is not None:
                 warnings.warn(f"{cls.__name__}: `seed` is deprecated, use `key`", DeprecationWarning, stacklevel=2)
             elif given.get("key") is None:
