@@ -55,6 +55,7 @@ def refuses(*args):
 
 HALF = pytreeopt.stateless(lambda u, p: jax.tree.map(lambda x: x.astype(jnp.bfloat16), u))
 NANS = optax.stateless(lambda u, p: jax.tree.map(lambda x: x * jnp.nan, u))
+INFINITIES = optax.stateless(lambda u, p: jax.tree.map(lambda x: x * jnp.inf, u))
 VERDICTS = {
     "equal": (call("adam", 0.1), call("adam", 0.1)),
     "differs": (call("scale", 0.1), call("scale", 0.10000001)),
@@ -65,6 +66,7 @@ VERDICTS = {
     "upstream raises": (call("identity"), optax.stateless(refuses)),
     "both raise": (pytreeopt.stateless(refuses), optax.stateless(refuses)),
     "upstream is not finite": (call("identity"), NANS),
+    "upstream is not finite in infinities": (INFINITIES, NANS),
     "upstream changes a shape or dtype": (call("identity"), optax.stateless(HALF.f)),
 }
 
