@@ -5,7 +5,7 @@ Examples come in chunks, each drawn from its own seed, so that a run can be spli
 
 import argparse
 import collections
-import concurrent.futures
+import functools
 import json
 import multiprocessing
 import sys
@@ -206,14 +206,9 @@ def run_chunks(numbers: Sequence[int], examples: int, shards: int) -> Iterator[C
     if shards == 1:
         yield from (run_chunk(number, examples) for number in numbers)
         return
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(shards, context, max_tasks_per_child=5) as pool:
-        waiting = [pool.submit(run_chunk, number, examples) for number in numbers]
-        try:
-            for future in concurrent.futures.as_completed(waiting):
-                yield future.result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    # The executor of concurrent.futures stops for ever when Python 3.11 renews its workers.
+    with multiprocessing.get_context("spawn").Pool(shards, maxtasksperchild=5) as pool:
+        yield from pool.imap_unordered(functools.partial(run_chunk, examples=examples), numbers)
 
 
 def kept(stamp: dict[str, Any]) -> dict[int, Chunk]:

@@ -146,6 +146,11 @@ def test_a_defect_fails_the_run_and_is_printed_as_a_row(little_work, capsys):
     assert "differs: here" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+def test_every_chunk_is_run_though_worker_processes_are_renewed():
+    assert sorted(chunk.number for chunk in fuzz.run_chunks(range(11), 1, 2)) == list(range(11))
+
+
 def test_shrinking_without_a_defect(little_work, capsys):
     assert fuzz.main(["--shrink", "0"]) == 0
     assert "no defect in chunk 0" in capsys.readouterr().out
