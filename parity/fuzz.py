@@ -125,13 +125,16 @@ def is_rounding(ours: Any, theirs: Any, params: Any, branches: bool) -> bool:
     scale = max([1.0, *(float(np.max(np.abs(x), initial=0.0)) for x in jax.tree.leaves(params))])
     for x, y in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
         ulp, relative = leaf_difference(x, y)
-        inexact = aval(x) == aval(y) and jax.numpy.issubdtype(x.dtype, jax.numpy.inexact)
-        if ulp == 0 or (branches and inexact and relative <= 2 * float(jax.numpy.finfo(x.dtype).eps)):
+        if ulp == 0:
             continue
-        half = aval(x) == aval(y) and x.dtype in (jax.numpy.float16, jax.numpy.bfloat16)
-        if not half or not (finite(x) and finite(y)):
+        if aval(x) != aval(y) or not jax.numpy.issubdtype(x.dtype, jax.numpy.inexact):
             return False
-        allowed = 8 * scale * float(jax.numpy.finfo(x.dtype).eps)
+        unit = float(jax.numpy.finfo(x.dtype).eps)
+        if branches and relative <= 2 * unit:
+            continue
+        if x.dtype not in (jax.numpy.float16, jax.numpy.bfloat16) or not (finite(x) and finite(y)):
+            return False
+        allowed = 8 * scale * unit
         if np.max(np.abs(np.asarray(x, np.float32) - np.asarray(y, np.float32)), initial=0.0) > allowed:
             return False
     return True

@@ -47,11 +47,12 @@ class AbstractHyperparameters(ByValue, metaclass=abc.ABCMeta):
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__()
-        replace = cls.replace
+        replace, own_init = cls.replace, "__init__" in cls.__dict__
         struct.dataclass(cls, eq=False, **kwargs)
         cls.replace = replace  # in place of flax's, whose errors say less
         fields = dataclasses.fields(cls)  # type: ignore[arg-type]
-        cls.__init__ = _all_at_once(cls.__init__, frozenset(field.name for field in fields))
+        if not own_init:
+            cls.__init__ = _all_at_once(cls.__init__, frozenset(field.name for field in fields))
         for field in fields:
             if field.type in (bool, str, "bool", "str") and field.metadata.get("pytree_node", True):
                 kind = getattr(field.type, "__name__", field.type)

@@ -400,3 +400,20 @@ def test_as_arrays_keeps_the_numbers_weak():
     compiled(pytreeopt.adam(pytreeopt.linear_schedule(0.1, 0.01, 5)))
     compiled(opt)
     assert len(traces) == 1
+
+
+def test_a_class_may_have_an_init_of_its_own():
+    """It is called whenever an object is made, by JAX too."""
+    seen = []
+
+    class Noted(pytreeopt.GradientTransformation):
+        rate: float = 0.1
+
+        def __init__(self, rate=0.1):
+            seen.append(rate)
+            vars(self)["rate"] = rate
+
+        init = update = lambda self, *args: ()
+
+    opt = jax.tree.map(lambda x: 2 * x, Noted(0.5))
+    assert (opt.rate, seen) == (1.0, [0.5, 1.0])
