@@ -114,10 +114,15 @@ def explain(ours: Any, theirs: Any, kept: Any, where: str) -> Verdict:
 
 
 def fails_alone(ours: Any, theirs: Any) -> bool:
-    """Whether an element of `theirs` is not finite where that of `ours` is, or NaN where that of `ours` is infinite."""
+    """Whether a number of `theirs` is not finite where that of `ours` is, or NaN where that of `ours` is infinite.
+
+    The parts of a complex number count each.
+    """
     if aval(ours) != aval(theirs) or not is_inexact(ours):
         return False
     x, y = np.asarray(ours), np.asarray(theirs)
+    if np.iscomplexobj(x):
+        x, y = (np.stack([z.real, z.imag]) for z in (x, y))
     return bool(np.any((np.isfinite(x) & ~np.isfinite(y)) | (~np.isnan(x) & np.isnan(y))))
 
 

@@ -12,7 +12,9 @@ from parity.rows import ROWS, SCHEDULES
 EXPLANATION = (
     "In units in the last place, over trees, oracles and steps, the updates and every leaf of the state; "
     "0 is equality to the bit. The oracles: `eager`; `jit`, compiled with the optimizer closed over; `argument`, "
-    "compiled with the optimizer as an argument, beside Optax's made of the same traced numbers."
+    "compiled with the optimizer as an argument, beside Optax's made of the same traced numbers. A number near 0, left "
+    "by two that cancel, is many units off where the last bit of these is: the table of tolerances has each difference "
+    "relative to the greatest element of its leaf too."
 )
 ENTRIES = {name.partition(",")[0] for name, row in {**ROWS, **SCHEDULES}.items() if row.default}
 TOLERANCE_HEAD = ("row", "dtype", "oracle", "ulp", "relative", "allowed", "reason")

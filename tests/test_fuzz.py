@@ -59,6 +59,10 @@ INFINITIES = optax.stateless(lambda u, p: jax.tree.map(lambda x: x * jnp.inf, u)
 NAN_AND_ONE, NAN_AND_INFINITY = (
     optax.stateless(lambda u, p, second=second: {**u, "a": jnp.array([jnp.nan, second])}) for second in (1.0, jnp.inf)
 )
+PART_NAN, BOTH_NAN = (
+    optax.stateless(lambda u, p, number=number: {**u, "a": jnp.full(2, number)})
+    for number in (complex(np.nan, np.inf), complex(np.nan, np.nan))
+)
 VERDICTS = {
     "equal": (call("adam", 0.1), call("adam", 0.1)),
     "differs": (call("scale", 0.1), call("scale", 0.10000001)),
@@ -71,6 +75,8 @@ VERDICTS = {
     "upstream is not finite": (call("identity"), NANS),
     "upstream is not finite in infinities": (INFINITIES, NANS),
     "upstream is not finite beside our NaN": (NAN_AND_ONE, NAN_AND_INFINITY),
+    "upstream is not finite in a complex part": (PART_NAN, BOTH_NAN),
+    "differs in our complex part": (BOTH_NAN, PART_NAN),
     "differs where neither is finite": (INFINITIES, call("scale", -float("inf"))),
     "upstream changes a shape or dtype": (call("identity"), optax.stateless(HALF.f)),
 }
