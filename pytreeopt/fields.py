@@ -49,7 +49,7 @@ def called_by_user(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 def as_static(name: str, value: Any) -> Any:
-    """A hashable Python value; arrays and traced values are refused."""
+    """A hashable Python value; arrays and traced values are refused. Callables without a hash get their identity's."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, list):
@@ -60,8 +60,29 @@ def as_static(name: str, value: Any) -> Any:
     try:
         hash(value)
     except TypeError:
+        if callable(value):
+            return ByIdentity(value)
         raise TypeError(f"{name} is static and must be hashable, got {type(value).__name__}") from None
     return value
+
+
+class ByIdentity:
+    """A callable without a hash, such as an object of a dataclass: equal to itself alone, as functions are."""
+
+    def __init__(self, function: Callable[..., Any]):
+        self.function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ByIdentity) and self.function is other.function
+
+    def __hash__(self) -> int:
+        return id(self.function)
+
+    def __repr__(self) -> str:
+        return repr(self.function)
 
 
 def as_flag(name: str, value: Any) -> Any:
@@ -87,7 +108,7 @@ def as_static_tree(name: str, value: Any) -> Any:
     if value is None or isinstance(value, StaticTree | bool | str):
         return value
     if is_leaf(value):
-        return value if callable(value) else _static_leaf(name, value)
+        return as_static(name, value) if callable(value) else _static_leaf(name, value)
     return StaticTree.of(value, name)
 
 

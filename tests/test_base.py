@@ -154,6 +154,30 @@ def test_a_mask_is_a_hashable_value(mask):
     assert pickle.loads(pickle.dumps(opt)) == opt
 
 
+@dataclasses.dataclass
+class Falling:
+    """Callable, and without a hash, because it has an `__eq__`."""
+
+    value: float
+
+    def __call__(self, x):
+        return self.value / (1 + x) if jnp.ndim(x) == 0 else True
+
+
+def test_a_callable_without_a_hash_counts_by_its_identity():
+    falling = Falling(0.5)
+    opt = pytreeopt.chain(pytreeopt.masked(pytreeopt.sgd(falling), falling), pytreeopt.scale(2.0))
+    again = pytreeopt.chain(pytreeopt.masked(pytreeopt.sgd(falling), falling), pytreeopt.scale(2.0))
+    other = pytreeopt.chain(pytreeopt.masked(pytreeopt.sgd(Falling(0.5)), falling), pytreeopt.scale(2.0))
+    assert opt == again != other
+    assert hash(opt) == hash(again)
+    assert repr(falling) in repr(opt)
+    state = opt.init(jnp.ones(2))
+    updates, _ = jax.jit(lambda opt, state: opt.update(jnp.ones(2), state))(opt, state)
+    np.testing.assert_array_equal(updates, [-1.0, -1.0])
+    assert isinstance(pickle.loads(pickle.dumps(opt)), type(opt))
+
+
 def test_a_callable_module_is_a_mask_tree_not_a_function():
     mask = Line(jnp.array(True))
     opt = pytreeopt.masked(pytreeopt.trace(0.9), mask)

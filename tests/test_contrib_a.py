@@ -6,9 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import optax.contrib
 import pytest
 from flax import serialization
 
+import pytreeopt
 from pytreeopt import contrib, linear_schedule
 from pytreeopt.contrib._dog import InitStep
 from pytreeopt.errors import MissingArgumentError, MissingParamsError, ParamsDtypeError
@@ -270,3 +272,25 @@ def test_some_hyperparameters_are_frozen_at_init(make, before, after):
     jax.tree.map(np.testing.assert_array_equal, left, right)
     other, _ = new.update(params, new.init(params), params, **LOSS)
     assert any(np.any(x != y) for x, y in zip(jax.tree.leaves(left), jax.tree.leaves(other), strict=True))
+
+
+def test_normalize_rounds_as_upstream_when_compiled():
+    """The compiler multiplies by a reciprocal root, in a division by a root and nothing else."""
+    ours, theirs = (jax.jit(library.normalize().update) for library in (contrib, optax.contrib))
+    for seed in range(20):
+        gradient = jax.random.normal(jax.random.key(seed), (4, 6))
+        np.testing.assert_array_equal(ours(gradient, optax.EmptyState())[0], theirs(gradient, optax.EmptyState())[0])
+
+
+def test_tree_map_params_passes_galore_that_is_told_its_axes():
+    numbers = {name: contrib.GaLoreDimensionNumbers(0, 1) for name in "ab"}
+    opts = [
+        library.galore(0.1, rank=1, weight_dimension_numbers=numbers, base_optimizer=base)
+        for library, base in ((contrib, pytreeopt.trace(0.9)), (optax.contrib, optax.trace(0.9)))
+    ]
+    params = {"a": jnp.ones((2, 3)), "b": jnp.ones((3, 2))}
+    ours, theirs = (
+        optax.tree.map_params(opt, lambda x: x + 1, opt.init(params), transform_non_params=lambda x: -x) for opt in opts
+    )
+    assert jax.tree.structure(ours) == jax.tree.structure(theirs)
+    jax.tree.map(np.testing.assert_array_equal, ours, theirs)

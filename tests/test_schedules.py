@@ -195,3 +195,10 @@ def test_axis_numbers_stand_in_for_values():
     batch = joined.replace(boundaries=(jnp.array([2, 3]),))
     out = jax.vmap(lambda s: s(2), in_axes=(axes,))(batch)
     np.testing.assert_allclose(out, [1.0, 2 / 3])
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_weakly_typed_step_gives_the_type_that_upstream_gives(row):
+    """As the index of a `fori_loop` is, or a Python number that is traced."""
+    ours, theirs = (jax.eval_shape(row.build(library), 4) for library in (pytreeopt, optax))
+    assert (ours.dtype, ours.weak_type) == (theirs.dtype, theirs.weak_type)

@@ -327,3 +327,11 @@ def test_integer_params_are_refused():
     for opt in (pytreeopt.lion(1e-2), pytreeopt.rmsprop(1e-2), pytreeopt.apply_every(2)):
         with pytest.raises(TransformationError, match="needs floating or complex params"):
             opt.init(jnp.arange(3))
+
+
+@pytest.mark.parametrize("max_norm", [1, np.int32(1), jnp.int32(1), jnp.float32(1)])
+def test_a_whole_number_as_norm_can_be_differentiated_through(max_norm):
+    slope = jax.grad(lambda g, norm: pytreeopt.clip_by_global_norm(norm).update(g, optax.EmptyState())[0].sum())
+    gradient = jnp.array([3.0, 4.0])
+    for each in (slope, jax.jit(slope)):
+        np.testing.assert_array_equal(each(gradient, max_norm), each(gradient, 1.0))

@@ -60,8 +60,10 @@ class ScaleByGaLore(GradientTransformation):
 
     def _views(self, params: Any) -> Any:
         """For each leaf how it is a matrix, or None, as a list in the order of the leaves."""
-        given = resolve_tree(self.weight_dimension_numbers, params)
         leaves, treedef = jax.tree.flatten(params)
+        if not leaves:  # as in the placeholder by which optax.tree.map_params finds what has the params' structure
+            return []
+        given = resolve_tree(self.weight_dimension_numbers, params)
         if given is None:
             numbers = [GaLoreDimensionNumbers() if x.ndim == 2 else None for x in leaves]
         elif isinstance(given, GaLoreDimensionNumbers):

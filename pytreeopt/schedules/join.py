@@ -68,7 +68,10 @@ def _piece(schedule: Callable[[Any], Any], step: Any, begin: Any, end: Any) -> A
     own = elapsed
     if end is not None:
         last = jnp.maximum(end - 1 if begin is None else end - begin - 1, 0)
-        own = jnp.where(step < end, own, jax.lax.stop_gradient(last).astype(jnp.result_type(elapsed)))
+        dtype = jnp.result_type(elapsed)
+        if jnp.result_type(elapsed, last) != dtype:  # a cast for nothing would make a weakly typed step a strong one
+            last = last.astype(dtype)
+        own = jnp.where(step < end, own, jax.lax.stop_gradient(last))
     if begin is not None:
         own = jnp.where(step < begin, 0, own)
     return schedule(own)
