@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from parity import matrix, report
 from parity.matrix import Cell, Result, Store
 from parity.oracles import ORACLES
@@ -35,6 +37,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(str(error))
     if options.shards > 1 and platform == "tpu":
         parser.error("--shards must be 1 on a TPU: only one process can use it")
+    if jax.config.jax_disable_jit:
+        parser.error("JAX_DISABLE_JIT is set, with which nothing is compiled; unset it")
+    if options.report is not None:
+        try:
+            options.report.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            parser.error(f"--report {options.report}: its folder cannot be made: {error.strerror}")
 
     if options.fresh:
         RESULTS.unlink(missing_ok=True)
@@ -57,10 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     shown = lines if options.verbose else [line for line in lines if line.verdict == "MISS"]
     if shown:
         print(report.table(shown))
-    environment = matrix.environment(platform)
+    environment = {**matrix.environment(platform), "runs": runs(options)}
     print(report.summary(results, environment))
     if options.report is not None:
-        options.report.parent.mkdir(parents=True, exist_ok=True)
         options.report.write_text(report.markdown(results, environment), encoding="utf-8")
         options.report.with_suffix(".json").write_text(report.as_json(results, environment), encoding="utf-8")
     return 0 if all(result.ok for result in results) else 1
@@ -82,6 +90,13 @@ def parse() -> argparse.ArgumentParser:
     add("--fresh", action="store_true", help=f"forget the finished cells in {RESULTS}")
     add("--verbose", action="store_true", help="print every line, not only the misses")
     return parser
+
+
+def runs(options: argparse.Namespace) -> str:
+    """In words, on which trees and for how long each row is run."""
+    if options.quick:
+        return f"each row on one tree, {options.steps} steps, {matrix.FEW_STEPS} where eager steps are slow"
+    return f"each row on {', '.join(options.trees)}, {options.steps} steps"
 
 
 def positive(text: str) -> int:

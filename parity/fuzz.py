@@ -245,7 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs what the command line asks for; the exit status is 1 on a defect."""
     parser = argparse.ArgumentParser("python -m parity.fuzz", description=__doc__.partition(": ")[2])
     add = parser.add_argument
-    add("--examples", type=positive, default=2000, help="optimizers to draw (default: %(default)s)")
+    add("--examples", type=positive, default=2000, help=f"optimizers, by the {EXAMPLES} (default: %(default)s)")
     add("--shards", type=positive, default=1, metavar="N", help="worker processes (default: %(default)s)")
     add("--fresh", action="store_true", help=f"forget the finished chunks in {RESULTS}")
     add("--shrink", type=int, metavar="CHUNK", help="draw this chunk again and make its first defect small")
@@ -264,6 +264,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     numbers = range(-(-options.examples // EXAMPLES))
     finished = {number: one for number, one in kept(stamp).items() if number in numbers}
     todo = [number for number in numbers if number not in finished]
+    if finished:
+        print(f"fuzz: {len(finished)} of {len(numbers)} chunks are in {RESULTS} already", file=sys.stderr)
     new = keep(run_chunks(todo, EXAMPLES, options.shards), stamp)
     try:
         for one in watched(new, len(finished), len(numbers), "fuzz", "chunks"):
@@ -274,7 +276,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"\nfuzz: stopped at {len(finished)} of {len(numbers)} chunks; the same command goes on here")
         return 130
     counts = sum((collections.Counter(one.counts) for one in finished.values()), collections.Counter())
-    print("fuzz: " + ", ".join(f"{number} {kind}" for kind, number in counts.most_common()))
+    print(f"fuzz: of {counts.total()} comparisons, {len(ORACLES)} for each optimizer: ", end="")
+    print(", ".join(f"{number} {kind}" for kind, number in counts.most_common()))
     failed = sorted(number for number, one in finished.items() if one.defects)
     if failed:
         print(f"fuzz: defects in chunks {failed}; `python -m parity.fuzz --shrink {failed[0]}` makes one small")

@@ -30,6 +30,7 @@ FEW_STEPS = 3
 CLEAR_EVERY = 100
 LONGEST_CHUNK = 200
 DIED = "the process died"
+VERSIONED = ("jax", "jaxlib", "optax", "flax", "numpy")
 
 
 class Cell(NamedTuple):
@@ -177,11 +178,12 @@ def use_platform(name: str | None, shared: bool = False) -> str:
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     if name is not None:
         jax.config.update("jax_platforms", name)
+    wanted = name or f"{jax.config.jax_platforms}, of JAX_PLATFORMS,"
     try:
         found = jax.default_backend()
     except Exception as error:
-        reason = next(iter(str(error).splitlines()), "") or f"this jaxlib has no {name}"
-        raise RuntimeError(f"platform {name} is not here: {reason}") from None
+        reason = next(iter(str(error).splitlines()), "") or "this jaxlib has no such platform"
+        raise RuntimeError(f"platform {wanted} is not here: {reason}") from None
     found = "cuda" if found == "gpu" else found
     if name not in (None, found):
         raise RuntimeError(f"platform {name} is not here, or JAX was started with {found} before")
@@ -190,15 +192,18 @@ def use_platform(name: str | None, shared: bool = False) -> str:
 
 def environment(platform_name: str) -> dict[str, str]:
     """Where the numbers come from: device and versions."""
-    versions = {name: importlib.metadata.version(name) for name in ("jax", "jaxlib", "optax", "flax", "numpy")}
+    versions = {name: importlib.metadata.version(name) for name in VERSIONED}
     device = f"{jax.devices()[0].device_kind} ({platform.machine()})"
     return {"platform": platform_name, "device": device, "python": platform.python_version(), **versions}
 
 
 def fingerprint() -> str:
-    """A digest of all that decides the numbers: sources and versions."""
-    versions = [importlib.metadata.version(name) for name in ("jax", "jaxlib", "optax")]
-    digest = hashlib.sha256(json.dumps(versions).encode())
+    """A digest of all that decides the numbers: sources, versions, machine, and what the environment tells JAX."""
+    versions = [importlib.metadata.version(name) for name in VERSIONED]
+    told = {name: value for name, value in os.environ.items() if name == "XLA_FLAGS" or name.startswith("JAX_")}
+    told.pop("JAX_PLATFORMS", None)
+    about = [versions, platform.python_version(), platform.machine(), sorted(told.items())]
+    digest = hashlib.sha256(json.dumps(about).encode())
     for package in (parity, pytreeopt):
         folder = Path(package.__path__[0])
         for path in sorted(folder.rglob("*.py")):

@@ -12,11 +12,16 @@ from parity.rows import ROWS, SCHEDULES
 EXPLANATION = (
     "In units in the last place, over trees, oracles and steps, the updates and every leaf of the state; "
     "0 is equality to the bit. The oracles: `eager`; `jit`, compiled with the optimizer closed over; `argument`, "
-    "compiled with the optimizer as an argument, beside Optax's made of the same traced numbers. A number near 0, left "
-    "by two that cancel, is many units off where the last bit of these is: the table of tolerances has each difference "
-    "relative to the greatest element of its leaf too."
+    "compiled with the optimizer as an argument, beside Optax's made of the same traced numbers, or beside Optax's "
+    "compiled with its numbers as constants where it cannot trace them. Traced numbers are float32, also where leaves "
+    "are float64, and a dtype names the params': a state may hold another. Where Optax changes the dtype of a state in "
+    "mid-run, its values are cast back before they are compared."
 )
 ENTRIES = {name.partition(",")[0] for name, row in {**ROWS, **SCHEDULES}.items() if row.default}
+TOLERANCES = (
+    "`relative` is the difference beside the greatest element of its leaf, and may not exceed `allowed`. A number near "
+    "0, left by two that cancel, is many units off where the last bit of these is."
+)
 TOLERANCE_HEAD = ("row", "dtype", "oracle", "ulp", "relative", "allowed", "reason")
 
 
@@ -116,10 +121,15 @@ def markdown(results: Sequence[Result], environment: dict[str, str]) -> str:
         parts += ["## Misses", markdown_table(("row", "dtype", "oracle", "ulp", "place"), entries)]
     close = [line for line in shown if line.verdict == "close"]
     if close:
-        parts += ["## Within a stated tolerance", markdown_table(TOLERANCE_HEAD, map(_tolerance_entry, close))]
-    left_out = [(row, ROWS[row].why) for row in rows if row in ROWS and not all(map(ROWS[row].runs_in, DTYPES))]
+        parts += [
+            "## Within a stated tolerance",
+            TOLERANCES,
+            markdown_table(TOLERANCE_HEAD, map(_tolerance_entry, close)),
+        ]
+    absent = {row: [dtype for dtype in DTYPES if not ROWS[row].runs_in(dtype)] for row in rows if row in ROWS}
+    left_out = [(row, ", ".join(dtypes), ROWS[row].why) for row, dtypes in absent.items() if dtypes]
     if left_out:
-        parts += ["## Dtypes left out", markdown_table(("row", "reason"), left_out)]
+        parts += ["## Dtypes left out", markdown_table(("row", "without", "reason"), left_out)]
     return "\n\n".join(parts) + "\n"
 
 

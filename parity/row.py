@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 NOT_FLOAT16 = ("float32", "bfloat16", "complex64", "float64")
+NOT_ONE_NUMBER = ("nested", "vector", "matrix")  # of one number the compiler may take the root of its square for |x|
 
 
 @dataclasses.dataclass(frozen=True)

@@ -29,6 +29,7 @@ os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")  
 import jax
 import optax
 
+from parity.__main__ import positive
 from parity.upstream import NAMESPACES
 from pytreeopt.base import ScalarOrSchedule
 
@@ -271,7 +272,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add("files", nargs="*", metavar="FILE", help="such as _src/alias_test.py; default: all but those on pure functions")
     add("-k", dest="only", default="", metavar="EXPRESSION", help="only the tests that it selects, as with pytest")
-    add("--workers", type=int, default=1, metavar="N", help="processes (default: %(default)s)")
+    add("--workers", type=positive, default=1, metavar="N", help="processes (default: %(default)s)")
     add("--record", action="store_true", help="run optax itself, and record which tests it passes")
     options = parser.parse_args(arguments)
     for name in options.files:

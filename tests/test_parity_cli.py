@@ -86,6 +86,20 @@ def test_changed_sources_or_other_steps_run_anew(cells_run, monkeypatch):
     assert len(cells_run) == 3 * len(first)
 
 
+def test_what_the_environment_tells_the_compiler_is_run_anew(monkeypatch):
+    first = matrix.fingerprint()
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    assert matrix.fingerprint() == first
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
+    assert matrix.fingerprint() != first
+
+
+def test_what_is_not_compiled_is_no_proof(capsys):
+    with jax.disable_jit(), pytest.raises(SystemExit):
+        cli.main(TINY)
+    assert "JAX_DISABLE_JIT is set" in capsys.readouterr().err
+
+
 def test_an_interrupted_run_says_how_to_go_on(cells_run, monkeypatch, capsys):
     run = matrix.run
 
@@ -115,6 +129,7 @@ def test_a_miss_is_reported(monkeypatch, capsys, tmp_path):
     rows = sum(name.partition(",")[0] == "sgd" for name in ROWS)
     assert f" of {len(report.ENTRIES)} transformations" in text
     assert f"| sgd | {rows} | **" in text
+    assert "| runs | each row on scalar, 2 steps |" in text
     data = json.loads((tmp_path / "out/parity.json").read_text(), parse_constant=pytest.fail)
     assert data["counts"]["missed"] == 1
     assert {"platform", "device", "jax", "optax"} <= data["environment"].keys()
@@ -138,6 +153,7 @@ def test_a_row_that_raises_is_a_miss(monkeypatch, capsys):
         (["--only", "masked, prefix", "--trees", "scalar"], "run in none of these trees and dtypes"),
         (["--only", "sgd", "--platform", "tpu"], "platform tpu is not here"),
         (["--report", "out.json"], "must name a Markdown file"),
+        (["--only", "sgd", "--report", f"{os.devnull}/parity.md"], "parity.md: its folder cannot be made"),
     ],
 )
 def test_bad_options(options, message, capsys):

@@ -17,6 +17,7 @@ WIDE = ("float32", "bfloat16", "float64")
 HALF_SM3 = Loose(
     4e-2, "upstream cannot trace b2; a factor of 1 that the compiler cannot drop rounds once more, and momentum cancels"
 )
+FROMAGE = Loose(1e-6, "upstream's traced 1/sqrt(1 + lr^2) - 1 cancels in float32; here it does not")
 
 ROWS = {
     # Finite differences need an eps that is not tiny beside their steps.
@@ -100,9 +101,9 @@ ROWS = {
     "fromage": Row(
         lambda o: o.fromage(1e-2),
         default=True,
-        untraced=Loose(1e-6, "upstream's traced 1/sqrt(1 + lr^2) - 1 cancels in float32; here it does not"),
+        untraced=FROMAGE,
     ),
-    "fromage, options": Row(lambda o: o.fromage(0.3, min_norm=0.9), untraced=Loose(1e-6, "as fromage")),
+    "fromage, options": Row(lambda o: o.fromage(0.3, min_norm=0.9), untraced=FROMAGE),
     "fromage, zero": Row(lambda o: o.fromage(0.0), untraced=Loose(1e-6, "a traced zero adds 0*p")),
     "fromage, function": Row(lambda o: o.fromage(falling)),
     "fromage, schedule": Row(lambda o: o.fromage(o.linear_schedule(1e-1, 1e-2, 5)), untraced=UNTRACED_SCHEDULE),
@@ -123,10 +124,18 @@ ROWS = {
         why="upstream refuses complex params; float16 has rows of its own",
     ),
     "scale_by_sm3, float16": Row(
-        lambda o: o.scale_by_sm3(), prepare=without_scalars, dtypes=("float16",), untraced=HALF_SM3
+        lambda o: o.scale_by_sm3(),
+        prepare=without_scalars,
+        dtypes=("float16",),
+        untraced=HALF_SM3,
+        why="the row of float16",
     ),
     "scale_by_sm3, decaying in float16": Row(
-        lambda o: o.scale_by_sm3(0.8, 0.9, 1e-3), prepare=without_scalars, dtypes=("float16",), untraced=HALF_SM3
+        lambda o: o.scale_by_sm3(0.8, 0.9, 1e-3),
+        prepare=without_scalars,
+        dtypes=("float16",),
+        untraced=HALF_SM3,
+        why="the row of float16",
     ),
     "sm3": Row(
         lambda o: o.sm3(1e-2),

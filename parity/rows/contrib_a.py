@@ -1,6 +1,6 @@
 """Rows of `pytreeopt.contrib`: Adam's relatives, optimizers without a learning rate, MoMo, plateaus."""
 
-from parity.row import Loose, Row
+from parity.row import NOT_ONE_NUMBER, Loose, Row
 from parity.rows.core import MASK, UNTRACED_SCHEDULE, falling, matrices
 
 UNCHECKED = Loose(1e-4, "upstream's constructor compares the number, and traced float32 numbers round")
@@ -81,7 +81,9 @@ ROWS = {
         complex=False,
         why="jnp.clip refuses complex numbers",
     ),
-    "adopt, complex": Row(lambda o: o.contrib.adopt(1e-2, use_clipping=False), dtypes=("complex64",)),
+    "adopt, complex": Row(
+        lambda o: o.contrib.adopt(1e-2, use_clipping=False), dtypes=("complex64",), why="the row of complex params"
+    ),
     "scale_by_cocob": Row(lambda o: o.contrib.scale_by_cocob(), default=True),
     "scale_by_cocob, options": Row(lambda o: o.contrib.scale_by_cocob(10.0, 1e-3)),
     "cocob": Row(lambda o: o.contrib.cocob(), default=True),
@@ -184,8 +186,10 @@ ROWS = {
         why=PROMOTES,
         costly=True,
     ),
-    "normalize": Row(lambda o: o.contrib.normalize(), default=True),
-    "normalize, chained": Row(lambda o: o.chain(o.contrib.normalize(), o.sgd(1e-1, momentum=0.9))),
+    "normalize": Row(lambda o: o.contrib.normalize(), default=True, trees=NOT_ONE_NUMBER),
+    "normalize, chained": Row(
+        lambda o: o.chain(o.contrib.normalize(), o.sgd(1e-1, momentum=0.9)), trees=NOT_ONE_NUMBER
+    ),
     "reduce_on_plateau": Row(
         lambda o: o.contrib.reduce_on_plateau(),
         ("value",),

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from parity.row import NOT_FLOAT16, Loose, Row
+from parity.row import NOT_FLOAT16, NOT_ONE_NUMBER, Loose, Row
 from parity.rows.combinators import IN_A_BRANCH
 from parity.rows.core import MASK, UNTRACED_SCHEDULE, falling, matrices
 from parity.rows.simple import unseeded
@@ -266,7 +266,11 @@ ROWS = {
         untraced=UNTRACED_SCHEDULE,
         costly=True,
     ),
-    "sam": Row(lambda o: o.contrib.sam(o.sgd(1e-2), o.chain(o.contrib.normalize(), o.sgd(0.1))), default=True),
+    "sam": Row(
+        lambda o: o.contrib.sam(o.sgd(1e-2), o.chain(o.contrib.normalize(), o.sgd(0.1))),
+        default=True,
+        trees=NOT_ONE_NUMBER,
+    ),
     "sam, three": Row(
         lambda o: o.contrib.sam(o.adam(1e-2), o.adam(0.1), 3, reset_state=False),
         jit=Loose({"float16": 2e-3, "float64": 1e-15}, IN_A_BRANCH.reason),
