@@ -5,10 +5,13 @@ import json
 import pathlib
 import warnings
 
+import jax
 import optax
 import pytest
 
+import pytreeopt
 from parity.coverage import Recorder, entries, exercised, same, wanted
+from parity.problems import SHAPES, problem_of
 from parity.row import Row
 from parity.rows import ROWS, SCHEDULES
 from parity.skipped import SKIPPED
@@ -83,3 +86,11 @@ def test_the_recorder_leaves_signatures_alone():
 )
 def test_a_default_in_another_spelling_is_no_other_value(name, value, default, alike):
     assert same(name, value, default) is alike
+
+
+@pytest.mark.parametrize("tree", SHAPES)
+def test_rows_start_on_every_tree_that_they_allow(tree):
+    for name, row in ROWS.items():
+        if row.runs_on(tree):
+            given = problem_of(row, tree, (row.dtypes or ("float32",))[0], 1)
+            assert jax.eval_shape(row.build(pytreeopt).init, given.params) is not None, name

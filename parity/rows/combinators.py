@@ -105,8 +105,12 @@ ROWS = {
         lambda o: o.conditionally_transform(o.adamw(1e-2), high, forward_extra_args=True), extra=("value",), costly=True
     ),
     "apply_if_finite": Row(lambda o: o.apply_if_finite(o.adam(1e-2), 2), default=True, costly=True),
-    "apply_if_finite, spoilt": Row(lambda o: o.apply_if_finite(o.adamw(1e-2), 1), prepare=spoilt, costly=True),
-    "apply_if_finite, never": Row(lambda o: o.apply_if_finite(o.trace(0.9), 100), prepare=spoilt, costly=True),
+    "apply_if_finite, spoilt": Row(
+        lambda o: o.apply_if_finite(o.adamw(1e-2), 1), trees=("nested",), prepare=spoilt, costly=True
+    ),
+    "apply_if_finite, never": Row(
+        lambda o: o.apply_if_finite(o.trace(0.9), 100), trees=("nested",), prepare=spoilt, costly=True
+    ),
     "flatten": Row(lambda o: o.flatten(o.trace(0.9)), default=True),
     "flatten, adamw": Row(lambda o: o.flatten(o.adamw(1e-2))),
     "flatten, norm": Row(lambda o: o.flatten(o.chain(o.clip_by_global_norm(0.5), o.sgd(1e-2, 0.9)))),
@@ -158,6 +162,7 @@ ROWS = {
     ),
     "MultiSteps, skip not finite": Row(
         lambda o: o.MultiSteps(o.adamw(1e-2), 2, should_skip_update_fn=o.skip_not_finite),
+        trees=("nested",),
         prepare=spoilt,
         complex=False,
         why=ACCUMULATES_REALS,
@@ -187,6 +192,7 @@ ROWS = {
             ),
             5,
         ),
+        trees=("nested",),
         prepare=spoilt,
         complex=False,
         why=ACCUMULATES_REALS,

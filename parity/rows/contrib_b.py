@@ -118,11 +118,14 @@ ROWS = {
     ),
     "scale_by_galore, default": Row(lambda o: o.contrib.scale_by_galore(), prepare=without_none),
     "scale_by_galore, tree": Row(
-        lambda o: o.contrib.scale_by_galore(2, 2, weight_dimension_numbers=GALORE_TREE), prepare=with_ranks
+        lambda o: o.contrib.scale_by_galore(2, 2, weight_dimension_numbers=GALORE_TREE),
+        trees=("nested",),
+        prepare=with_ranks,
     ),
     "galore": Row(lambda o: o.contrib.galore(1e-2, rank=2, update_proj_gap=2), default=True, prepare=without_none),
     "galore, options": Row(
         lambda o: o.contrib.galore(falling, 1, 2, 0.25, o.scale_by_lion(), weight_decay=0.1, mask=SOME),
+        trees=("nested",),
         prepare=without_none,
     ),
     "galore, all": Row(
@@ -132,10 +135,14 @@ ROWS = {
         prepare=without_none,
     ),
     "galore, tree": Row(
-        lambda o: o.contrib.galore(1e-2, 2, 2, weight_dimension_numbers=GALORE_TREE), prepare=with_ranks
+        lambda o: o.contrib.galore(1e-2, 2, 2, weight_dimension_numbers=GALORE_TREE),
+        trees=("nested",),
+        prepare=with_ranks,
     ),
     "galore, function": Row(
-        lambda o: o.contrib.galore(1e-2, 2, 2, weight_dimension_numbers=galore_numbers), prepare=with_ranks
+        lambda o: o.contrib.galore(1e-2, 2, 2, weight_dimension_numbers=galore_numbers),
+        trees=("nested",),
+        prepare=with_ranks,
     ),
     "hutchinson_estimator_diag_hessian": Row(
         lambda o: o.contrib.hutchinson_estimator_diag_hessian(), ("obj_fn",), default=True
@@ -167,6 +174,7 @@ ROWS = {
         ("obj_fn",),
         complex=False,
         why=CLIPS,
+        trees=("nested",),
     ),
     "sophia, unclipped": Row(
         lambda o: o.contrib.sophia(1e-2, eps=1e-2, gamma=1.0, clip_threshold=None, update_interval=1), ("obj_fn",)
@@ -199,6 +207,7 @@ ROWS = {
         lambda o: o.contrib.scale_by_muon(
             TRIPLES, 3, 0.9, 1e-3, "bfloat16", nesterov=False, adaptive=True, weight_dimension_numbers=MUON_TREE
         ),
+        trees=("nested",),
         prepare=as_matrices,
         costly=True,
     ),
@@ -231,6 +240,7 @@ ROWS = {
             consistent_rms=0.2,
         ),
         costly=True,
+        trees=("nested",),
     ),
     "muon, spectral": Row(
         lambda o: o.contrib.muon(1e-2, preconditioning="spectral"),
@@ -251,11 +261,13 @@ ROWS = {
         lambda o: o.contrib.muon(
             1e-2, weight_decay=0.1, weight_decay_mask=matrices, muon_weight_dimension_numbers=muon_numbers
         ),
+        trees=("nested",),
         prepare=with_ranks,
         costly=True,
     ),
     "muon, prefix": Row(
         lambda o: o.contrib.muon(1e-2, muon_weight_dimension_numbers=MUON_PREFIX, consistent_rms=0.2),
+        trees=("nested",),
         prepare=with_ranks,
         costly=True,
     ),
