@@ -1,6 +1,7 @@
 """What is special in the optimizers of `contrib`: first steps, low precision, frozen fields, errors."""
 
 import pickle
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -294,3 +295,15 @@ def test_tree_map_params_passes_galore_that_is_told_its_axes():
     )
     assert jax.tree.structure(ours) == jax.tree.structure(theirs)
     jax.tree.map(np.testing.assert_array_equal, ours, theirs)
+
+
+def test_galore_projects_by_the_real_part_without_a_deprecated_cast():
+    """As Optax does, which leaves the cast to JAX."""
+    gradient = jnp.array([[1 + 2j, 3 - 1j], [0.5j, 2.0]], jnp.complex64)
+    states = []
+    for part in (gradient, gradient.real):
+        opt = contrib.scale_by_galore(rank=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            states.append(opt.update(part, opt.init(part))[1])
+    np.testing.assert_array_equal(*(state.projector for state in states))

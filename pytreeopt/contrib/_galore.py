@@ -116,7 +116,7 @@ class ScaleByGaLore(GradientTransformation):
         tall = view.rows >= view.columns
 
         def leading():
-            u, _, vh = jnp.linalg.svd(matrix.astype(jnp.float32), full_matrices=False)
+            u, _, vh = jnp.linalg.svd(matrix.real.astype(jnp.float32), full_matrices=False)
             return (u[:, :rank] if tall else vh[:rank, :].T).astype(projector.dtype)
 
         projector = jax.lax.cond(renew, leading, lambda: projector)
