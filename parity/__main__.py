@@ -3,14 +3,13 @@
 import argparse
 import difflib
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import jax
 
 from parity import matrix, report
+from parity.command import positive, watched
 from parity.matrix import Cell, Result, Store
 from parity.oracles import ORACLES
 from parity.problems import DTYPES
@@ -99,13 +98,6 @@ def runs(options: argparse.Namespace) -> str:
     return f"each row on {', '.join(options.trees)}, {options.steps} steps"
 
 
-def positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
-    return number
-
-
 def markdown_file(text: str) -> Path:
     path = Path(text)
     if path.suffix == ".json" or path.is_dir():
@@ -118,23 +110,6 @@ def in_order(finished: dict[Cell, Result], rows: Sequence[str]) -> list[Result]:
     place = {name: index for index, name in enumerate((*rows, *DTYPES, *ORACLES, *matrix.TREES))}
     key = lambda cell: (place[cell.row], place[cell.dtype], place[cell.oracle], place[cell.tree])
     return [finished[cell] for cell in sorted(finished, key=key)]
-
-
-def watched(results: Iterator[Any], done: int, total: int, name: str = "parity", units: str = "cells") -> Iterator[Any]:
-    """Passes results on and tells how far the run is: a bar on a terminal, else a line every 10%."""
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        tqdm = None
-    if tqdm is not None and sys.stderr.isatty():
-        yield from tqdm(results, desc=name, unit=units[:-1], initial=done, total=total, smoothing=0.05)
-        return
-    started = time.perf_counter()
-    for number, result in enumerate(results, done + 1):
-        if 10 * number // total > 10 * (number - 1) // total:
-            seconds = time.perf_counter() - started
-            print(f"{name}: {100 * number // total}% of {total} {units}, {seconds:.0f} s", file=sys.stderr, flush=True)
-        yield result
 
 
 if __name__ == "__main__":

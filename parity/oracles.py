@@ -130,8 +130,7 @@ def leaf_difference(x: Any, y: Any, casts: bool = False) -> tuple[float, float]:
         return np.inf, np.inf
     if x.size == 0:
         return 0.0, 0.0
-    if np.iscomplexobj(x):
-        x, y = (np.stack([z.real, z.imag]) for z in (x, y))
+    x, y = in_parts(x), in_parts(y)
     if not jnp.issubdtype(x.dtype, jnp.floating):
         distance = float(np.max(np.abs(x.astype(np.int64) - y.astype(np.int64))))
         return distance, distance
@@ -146,6 +145,11 @@ def leaf_difference(x: Any, y: Any, casts: bool = False) -> tuple[float, float]:
     with np.errstate(invalid="ignore"):
         relative = np.max(np.where(nan | (wide == other), 0, np.abs(wide - other))) / scale
     return float(ulp.max()), float(relative)
+
+
+def in_parts(x: np.ndarray) -> np.ndarray:
+    """The real and imaginary parts of complex numbers, real ones as they are."""
+    return np.stack([x.real, x.imag]) if np.iscomplexobj(x) else x
 
 
 def _host(x: Any) -> np.ndarray:

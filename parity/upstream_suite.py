@@ -29,7 +29,7 @@ os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")  
 import jax
 import optax
 
-from parity.__main__ import positive
+from parity.command import positive
 from parity.upstream import NAMESPACES
 from pytreeopt.base import ScalarOrSchedule
 

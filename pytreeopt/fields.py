@@ -70,19 +70,19 @@ class ByIdentity:
     """A callable without a hash, such as an object of a dataclass: equal to itself alone, as functions are."""
 
     def __init__(self, function: Callable[..., Any]):
-        self.function = function
+        self.__wrapped__ = function  # so that `inspect.signature` sees the parameters of its own
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.function(*args, **kwargs)
+        return self.__wrapped__(*args, **kwargs)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ByIdentity) and self.function is other.function
+        return isinstance(other, ByIdentity) and self.__wrapped__ is other.__wrapped__
 
     def __hash__(self) -> int:
-        return id(self.function)
+        return id(self.__wrapped__)
 
     def __repr__(self) -> str:
-        return repr(self.function)
+        return repr(self.__wrapped__)
 
 
 def as_flag(name: str, value: Any) -> Any:

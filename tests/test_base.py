@@ -178,6 +178,22 @@ def test_a_callable_without_a_hash_counts_by_its_identity():
     assert isinstance(pickle.loads(pickle.dumps(opt)), type(opt))
 
 
+@dataclasses.dataclass
+class Doubling:
+    """An update without a hash, which takes no extra arguments."""
+
+    factor: float = 2.0
+
+    def __call__(self, updates, state, params=None):
+        return self.factor * updates, state
+
+
+def test_a_callable_without_a_hash_shows_its_own_parameters():
+    pair = pytreeopt.GradientTransformation(lambda params: (), Doubling())
+    updates, _ = pytreeopt.chain(pair).update(jnp.ones(2), ((),), value=1.0)
+    np.testing.assert_array_equal(updates, [2.0, 2.0])
+
+
 def test_a_callable_module_is_a_mask_tree_not_a_function():
     mask = Line(jnp.array(True))
     opt = pytreeopt.masked(pytreeopt.trace(0.9), mask)

@@ -12,7 +12,7 @@ from pytreeopt.errors import StructureError, require_state
 from pytreeopt.fields import resolve_tree, static, static_tree
 from pytreeopt.numerics import require_inexact
 from pytreeopt.optimizers.adam import ScaleByAdam
-from pytreeopt.states import GaLoreDimensionNumbers, GaLoreState
+from pytreeopt.states import GaLoreDimensionNumbers, GaLoreState, is_params_placeholder
 from pytreeopt.transforms.scale import ScaleByLearningRate
 from pytreeopt.transforms.weight_decay import AddDecayedWeights
 
@@ -60,10 +60,10 @@ class ScaleByGaLore(GradientTransformation):
 
     def _views(self, params: Any) -> Any:
         """For each leaf how it is a matrix, or None, as a list in the order of the leaves."""
-        leaves, treedef = jax.tree.flatten(params)
-        if not leaves:  # as in the placeholder by which optax.tree.map_params finds what has the params' structure
+        if is_params_placeholder(params):  # optax.tree.map_params looks for copies of the parameters
             return []
         given = resolve_tree(self.weight_dimension_numbers, params)
+        leaves, treedef = jax.tree.flatten(params)
         if given is None:
             numbers = [GaLoreDimensionNumbers() if x.ndim == 2 else None for x in leaves]
         elif isinstance(given, GaLoreDimensionNumbers):

@@ -77,13 +77,12 @@ def _clip_by_global_norm_jvp(primals, tangents):
     safe_norm = jnp.where(keep, 1, norm)
     inner = jax.tree.map(lambda t, t_dot: jnp.sum((jnp.conj(t) * t_dot).real), updates, updates_dot)
     norm_dot = optax.tree.sum(inner) / safe_norm
-    is_whole = max_norm_dot.dtype == jax.dtypes.float0
+    if max_norm_dot.dtype == jax.dtypes.float0:  # of a whole number
+        max_norm_dot = 0.0
 
     def clipped_dot(t, t_dot):
         unit = t / safe_norm
-        moved = (t_dot - unit * norm_dot) / safe_norm * max_norm
-        if not is_whole:
-            moved += unit * max_norm_dot
+        moved = (t_dot - unit * norm_dot) / safe_norm * max_norm + unit * max_norm_dot
         return jnp.where(keep, t_dot, moved).astype(t.dtype)
 
     return _clipped(updates, norm, max_norm), jax.tree.map(clipped_dot, updates, updates_dot)
